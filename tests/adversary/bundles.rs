@@ -309,7 +309,8 @@ fn none_is_verified(ruleset: u64) {
     fs::write(dir.path().join("nodes"), nodes).unwrap();
     let authority = key(AUTHORITY).public_key().to_string();
     let commitment = honest(ruleset, 7).run().commitment().to_string();
-    let known = ["--nodes", "nodes", "--policy-key", &authority];
+    // The runs before are not there: the chain is not asked for.
+    let known = ["--nodes", "nodes", "--policy-key", &authority, "--require", "policy,seals,rows,commitment"];
     let published = [&known[..], &["--commitment", &commitment]].concat();
     let truly = honest(ruleset, 7).files();
     write(&truly, &dir.path().join("bundle"));

@@ -1,6 +1,7 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
 pub(crate) mod help;
+mod node;
 mod overlay;
 mod running;
 
@@ -23,6 +24,7 @@ use crate::{
     fairness::{self, Plan},
     preflight,
 };
+use node::NodeCommand;
 use overlay::OverlayCommand;
 use running::{AskArgs, StopArgs, TopArgs};
 
@@ -355,20 +357,6 @@ enum ObjectCommand {
 }
 
 #[derive(Debug, Subcommand)]
-enum NodeCommand {
-    /// Print the node's id, which its peers list. Creates the node's key if there is none yet.
-    Id {
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-    /// Print the node's public key, which verifies its signatures. Creates the node's key if there is none yet.
-    Key {
-        #[command(flatten)]
-        config: ConfigArgs,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Write a file with every setting, its meaning and its default, commented out.
     Init {
@@ -474,8 +462,8 @@ pub(crate) enum Task {
     OverlayBench { near: ConfigSource, far: Option<ConfigSource>, plan: Bench },
     ObjectPut { source: ConfigSource, what: PutObject },
     ObjectGet { source: ConfigSource, id: ObjectId, output: Option<PathBuf> },
-    NodeId(ConfigSource),
-    NodeKey(ConfigSource),
+    NodeId { source: ConfigSource, rewarder: bool },
+    NodeKey { source: ConfigSource, rewarder: bool },
     Running { source: ConfigSource, what: Running },
     Fairness { plan: Plan, json: bool },
     Check(ConfigSource),
@@ -539,8 +527,7 @@ impl Cli {
             Command::Object(ObjectCommand::Get { config, id, output }) => {
                 Task::ObjectGet { source: config.resolve()?, id, output }
             }
-            Command::Node(NodeCommand::Id { config }) => Task::NodeId(config.resolve()?),
-            Command::Node(NodeCommand::Key { config }) => Task::NodeKey(config.resolve()?),
+            Command::Node(command) => command.resolve()?,
             Command::Fairness { only, case, length, repeat, slots, service_time, json, attack } => {
                 let plan = Plan { only, case, length, repeat, slots: slots.into(), service_time, attack };
                 Task::Fairness { plan, json }

@@ -31,6 +31,13 @@ impl Failure {
         self
     }
 
+    /// The same failure, and what it is about.
+    #[must_use]
+    pub(crate) fn about(mut self, what: impl fmt::Display) -> Self {
+        self.shown = self.shown.replacen("error: ", &format!("error: {what}: "), 1);
+        self
+    }
+
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         self.code

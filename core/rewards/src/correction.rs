@@ -111,9 +111,11 @@ impl Correction {
     }
 }
 
-/// A reason that people are given: not empty, and of a bounded length.
+/// A reason that people are given: one line of text, not empty, and of a bounded length. It is printed to terminals, which
+/// take control characters for commands.
 pub(crate) fn reason(text: &str) -> Result<String, ()> {
     let fits = !text.trim().is_empty() && text.len() <= Correction::MAX_REASON;
+    let fits = fits && !text.chars().any(char::is_control);
     if fits { Ok(text.to_owned()) } else { Err(()) }
 }
 

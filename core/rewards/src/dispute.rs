@@ -30,7 +30,7 @@ impl Dispute {
     /// States an objection.
     ///
     /// # Errors
-    /// [`DocumentError::Wrong`], if the reason is empty or longer than 1000 bytes.
+    /// [`DocumentError::Wrong`], if the reason is empty, longer than 1000 bytes, or has control characters.
     pub fn of(run: RunName, actor: ActorId, why: &str, signer: &dyn Sign) -> Result<Self, DocumentError> {
         let reason = reason(why).map_err(|()| DocumentError::Wrong("reason"))?;
         let signature = signer.sign(&message(run, &actor, &reason));
@@ -85,4 +85,26 @@ impl Dispute {
 fn message(run: RunName, actor: &ActorId, reason: &str) -> Vec<u8> {
     let said = Json::map([("actor", Json::text(actor)), ("reason", Json::text(reason)), ("run", run.json())]);
     [b"omnigate.rewards.dispute.1\n", said.to_canonical().as_slice()].concat()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::ed25519::SecretKey;
+
+    #[test]
+    fn a_reason_is_one_line_of_text() {
+        let run = RunName { epoch: crate::Epoch::new(7).unwrap(), commitment: Digest::new([1; 32]) };
+        let key = SecretKey::from_seed(&[7; 32]);
+        let of = |why: &str| Dispute::of(run, ActorId::new("ada").unwrap(), why, &key);
+        let good = of("è too little, by 3 ÷ 4").unwrap();
+        assert_eq!(Dispute::read(&good.to_bytes()), Ok(good.clone()));
+        for why in ["", "   ", "x\u{1b}[2J", "x\ny", "x\u{9b}1A", &"x".repeat(1001)] {
+            assert_eq!(of(why), Err(DocumentError::Wrong("reason")), "{why:?}");
+            let forged = Dispute { reason: why.to_owned(), ..good.clone() };
+            assert!(Dispute::read(&forged.to_bytes()).is_err(), "{why:?}");
+        }
+        assert!(of(&"x".repeat(1000)).is_ok());
+    }
 }

@@ -388,7 +388,8 @@ impl Fill {
             }
         };
         let deadline = Deadline::within(now, settings.fill_timeout);
-        let job = Job { url: url.clone(), request: *request, deadline, ticket, flight, client, _held: held };
+        let (url, request) = (url.clone(), *request);
+        let job = Job { url, request, deadline, ticket, flight, client, _held: held, place: None };
         self.lanes.push(job);
         landing
     }

@@ -8,7 +8,9 @@ use topics::Filter;
 
 use crate::{
     error::OverlayError,
-    gossip::{After, By, Delivery, Due, EventId, Heard, InvalidEventId, Joined, Place, SUBSCRIBER, Sink},
+    gossip::{
+        After, By, Delivery, Due, EventId, Heard, InvalidEventId, Joined, Place, SUBSCRIBER, Sink, digits,
+    },
     shared::Shared,
     subscription::Subscription,
 };
@@ -58,7 +60,7 @@ impl FromStr for Cursor {
         let place = |text: &str| {
             let (shard, rest) = text.split_once(':')?;
             let (life, number) = rest.split_once('-')?;
-            Some(Place { shard: shard.parse().ok()?, life: life.parse().ok()?, number: number.parse().ok()? })
+            Some(Place { shard: digits(shard)?, life: digits(life)?, number: digits(number)? })
         };
         let places: Option<Vec<Place>> = text.split('.').map(place).collect();
         let places = places.ok_or(InvalidEventId)?;
@@ -213,9 +215,20 @@ mod tests {
         for text in ["7-1", "0:7-1", "0:7-1.1:8-0", "3:18446744073709551615-18446744073709551615"] {
             assert_eq!(text.parse::<Cursor>().map(|cursor| cursor.to_string()).as_deref(), Ok(text));
         }
-        for wrong in
-            ["", ":", "0:", "0:7", "0:7-1.", "1:7-1.0:7-1", "0:7-1.0:7-1", "99999:7-1", "0:7-1,1:7-1"]
-        {
+        for wrong in [
+            "",
+            ":",
+            "0:",
+            "0:7",
+            "0:7-1.",
+            "1:7-1.0:7-1",
+            "0:7-1.0:7-1",
+            "99999:7-1",
+            "0:7-1,1:7-1",
+            "+0:7-1",
+            "0:+7-1",
+            "0:7-+1",
+        ] {
             assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
         }
         let long = vec!["0:7-1"; PLACES_MAX + 1].join(".");

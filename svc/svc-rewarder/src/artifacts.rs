@@ -12,9 +12,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use rewards::bundle;
 use ron_kernel::lock::Ranked;
 
-use crate::{crash, topology::ARTIFACTS};
+use crate::{crash, store::Record, topology::ARTIFACTS};
 
 /// A function that writes one file.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
@@ -142,6 +143,18 @@ impl Artifacts {
             },
             Self::Memory(epochs) => Ok(epochs.lock().get(&epoch).and_then(|files| files.get(name)).cloned()),
         }
+    }
+
+    /// The commitment of the run whose files an epoch has here; `None` if it has none of a run.
+    pub(crate) fn commitment(&self, epoch: u64) -> io::Result<Option<String>> {
+        let found = self.read(epoch, bundle::COMMITMENT)?;
+        Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_owned()))
+    }
+
+    /// Whether the files that an epoch has here are of a run that does not stand: it was taken back, here or elsewhere.
+    pub(crate) fn is_stale(&self, record: &Record) -> io::Result<bool> {
+        let here = self.commitment(record.epoch)?;
+        Ok(here.is_some() && here != record.commitment)
     }
 
     /// Gives the lines of a file to `take`, without their line feeds, until it wants no more; none if there is no such file.

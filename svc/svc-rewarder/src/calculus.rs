@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use rewards::{
-    Brought, Digest, Epoch, Excluded, InputSet, Limits, Policy, Quarantine, Run, SnapshotSeal, Usage,
-    compute_after, judge_snapshot,
+    Brought, Digest, Epoch, Excluded, InputSet, Limits, Policy, PublicKey, Quarantine, Run, SnapshotSeal,
+    Usage, compute_after, judge_snapshot,
 };
 use ron_accounting::{Ed25519, NodeId, Rows, SnapshotFiles, take_in};
 use types::ObjectId;
@@ -32,6 +32,8 @@ pub(crate) struct Calculus {
     pub(crate) store: EpochStore,
     pub(crate) files: SnapshotFiles,
     pub(crate) max_rows: u64,
+    /// The keys whose corrections and registries take effect.
+    pub(crate) policy_keys: Vec<PublicKey>,
 }
 
 /// What an epoch would be closed with: the snapshots of these nodes that are listed by now, and this policy.
@@ -101,7 +103,7 @@ impl Calculus {
         let mut listed = closed_inputs(&inputs).collect::<Result<Vec<_>, _>>()?;
         let out = taken_over::ordered_out(&self.store, epoch)?;
         listed.retain(|one| !out.iter().any(|(node, _)| *node == one.node));
-        let brought = taken_over::of_epoch(&self.store, epoch, &policy)?;
+        let brought = taken_over::of_epoch(&self.store, &self.policy_keys, epoch, &policy)?;
         let wrong = match self.attempt(number, (&policy, &brought), &listed, progress)? {
             Ok(run) => return Ok(Outcome::Run(Box::new(run))),
             Err(wrong) => wrong,

@@ -69,7 +69,7 @@ impl Emitter {
             if ctx.scope.shutdown().is_draining() {
                 return;
             }
-            match self.pay(&record).await {
+            match self.pay(record.epoch).await {
                 Ok(Paid::Settled) => settled = true,
                 Ok(Paid::Unfunded(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
                 Ok(Paid::NotNow) => {}
@@ -89,15 +89,14 @@ impl Emitter {
     }
 
     /// Pays an epoch as far as possible.
-    async fn pay(&self, record: &Record) -> Result<Paid, RewarderError> {
-        let epoch = record.epoch;
-        let Some(run) = self.run_of(record).await? else { return Ok(Paid::NotNow) };
-        let outcome = match self.post_all(record, &run).await? {
-            Ok(()) => {
-                self.settle(epoch).await?;
-                Paid::Settled
-            }
-            Err(NotPaid::Unfunded(why)) => Paid::Unfunded(self.wait_for_funds(record, why).await?),
+    async fn pay(&self, epoch: u64) -> Result<Paid, RewarderError> {
+        let Some((record, run)) = self.run_of(epoch).await? else { return Ok(Paid::NotNow) };
+        let outcome = match self.post_all(&record, &run).await? {
+            Ok(()) => match self.settle(epoch, run.commitment().to_string()).await? {
+                Changed::Now => Paid::Settled,
+                Changed::Before => Paid::NotNow,
+            },
+            Err(NotPaid::Unfunded(why)) => Paid::Unfunded(self.wait_for_funds(&record, why).await?),
             Err(NotPaid::Never(code, why) | NotPaid::Receiver { code, why, .. }) => {
                 files::quarantine(&self.shared, epoch, code, &why).await?;
                 return Ok(Paid::NotNow);
@@ -113,29 +112,43 @@ impl Emitter {
         Ok(outcome)
     }
 
-    /// The run of an epoch: as it was just computed, or computed again, which comes to the same.
-    async fn run_of(&self, record: &Record) -> Result<Option<Arc<Run>>, RewarderError> {
-        let (shared, epoch) = (&self.shared, record.epoch);
-        let run = match shared.registry.take(epoch) {
-            Some(run) => run,
-            None => {
-                let calculus = shared.calculus();
-                let again = move || calculus.run(epoch, &Progress::default());
-                match shared.scope.blocking().run("compute epoch again", again).await?? {
-                    Outcome::Run(run) => Arc::new(*run),
-                    Outcome::Quarantine(wrong) => {
-                        files::quarantine(shared, epoch, wrong.code(), &wrong.to_string()).await?;
-                        return Ok(None);
-                    }
-                }
-            }
-        };
-        if record.commitment.as_deref() == Some(run.commitment().to_string().as_str()) {
-            return Ok(Some(run));
+    /// What the store says of an epoch that is to be paid; `None` if it is not to be paid any more.
+    async fn to_pay(&self, epoch: u64) -> Result<Option<Record>, RewarderError> {
+        let record = self.shared.with_store("find epoch", move |store| store.record(epoch)).await?;
+        Ok(record.filter(|record| matches!(record.state, State::Computed | State::Emitting)))
+    }
+
+    /// The run of an epoch: as it was just computed, or computed again, which comes to the same. With what the store says of
+    /// the epoch after that, because orders may have come meanwhile.
+    async fn run_of(&self, epoch: u64) -> Result<Option<(Record, Arc<Run>)>, RewarderError> {
+        let shared = &self.shared;
+        let Some(before) = self.to_pay(epoch).await? else { return Ok(None) };
+        // A run that is kept here may be one that was taken back elsewhere: then it says nothing.
+        if let Some(run) = shared.registry.take(epoch)
+            && is_of(&before, &run)
+        {
+            return Ok(Some((before, run)));
         }
-        let why = format!("it comes to {} now, and came to {:?} before", run.commitment(), record.commitment);
-        files::quarantine(shared, epoch, "other_run", &why).await?;
-        Ok(None)
+        let calculus = shared.calculus();
+        let again = move || calculus.run(epoch, &Progress::default());
+        let outcome = shared.scope.blocking().run("compute epoch again", again).await??;
+        let Some(record) = self.to_pay(epoch).await? else { return Ok(None) };
+        if record.commitment != before.commitment {
+            return Ok(None);
+        }
+        match outcome {
+            Outcome::Run(run) if is_of(&record, &run) => Ok(Some((record, Arc::new(*run)))),
+            Outcome::Run(run) => {
+                let (now, before) = (run.commitment(), record.commitment);
+                let why = format!("it comes to {now} now, and came to {before:?} before");
+                files::quarantine(shared, epoch, "other_run", &why).await?;
+                Ok(None)
+            }
+            Outcome::Quarantine(wrong) => {
+                files::quarantine(shared, epoch, wrong.code(), &wrong.to_string()).await?;
+                Ok(None)
+            }
+        }
     }
 
     /// Posts every batch that is not noted as posted.
@@ -153,7 +166,10 @@ impl Emitter {
             return Ok(Err(never));
         }
         crash::point("emit.before_update");
-        if shared.with_store("begin to pay", move |store| store.emitting(epoch)).await? == Changed::Before {
+        let commitment = run.commitment().to_string();
+        let named = commitment.clone();
+        let begin = move |store: &crate::store::EpochStore| store.emitting(epoch, &named);
+        if shared.with_store("begin to pay", begin).await? == Changed::Before {
             return Ok(Ok(()));
         }
         crash::point("emit.after_update");
@@ -170,10 +186,12 @@ impl Emitter {
                     return Ok(Err(not_paid));
                 }
                 posted += 1;
-                let noted =
-                    shared.with_store("note a batch", move |store| store.posted(epoch, posted)).await?;
+                let named = commitment.clone();
+                let note = move |store: &crate::store::EpochStore| store.posted(epoch, &named, posted);
+                let noted = shared.with_store("note a batch", note).await?;
                 crash::point("batch.after_update");
-                // It was set aside meanwhile, or another process is ahead: the store says what is left to do.
+                // It was set aside meanwhile, has another run, or another process is ahead: the store says what is left to
+                // do. So no batch is sent of a run that was taken back before the batch ahead of it was noted.
                 if noted == Changed::Before {
                     return Ok(Ok(()));
                 }
@@ -227,19 +245,26 @@ impl Emitter {
         Ok(why)
     }
 
-    async fn settle(&self, epoch: u64) -> Result<(), RewarderError> {
+    async fn settle(&self, epoch: u64, commitment: String) -> Result<Changed, RewarderError> {
         crash::point("settle.before_update");
         let unix = self.shared.unix().as_secs();
         let parked = payouts::parked(&self.shared, epoch).await?.map(|parked| payouts::noted(&parked));
-        let settle = move |store: &crate::store::EpochStore| store.settled(epoch, unix, parked.as_deref());
+        let settle = move |store: &crate::store::EpochStore| {
+            store.settled(epoch, &commitment, unix, parked.as_deref())
+        };
         let settled = self.shared.with_store("settle epoch", settle).await?;
         if settled == Changed::Now {
             crash::point("settle.after_update");
             self.shared.metrics.ended(Status::Settled);
             tracing::info!(epoch, "an epoch is settled");
         }
-        Ok(())
+        Ok(settled)
     }
+}
+
+/// Whether a run is the one that the store says an epoch came to.
+fn is_of(record: &Record, run: &Run) -> bool {
+    record.commitment.as_deref() == Some(run.commitment().to_string().as_str())
 }
 
 /// The next intents from a batch on.

@@ -29,6 +29,17 @@ pub(crate) async fn quarantine(
     if set == Changed::Before {
         return Ok(());
     }
+    tell_of(shared, epoch, code, reason).await
+}
+
+/// Tells of an epoch that was set aside in the store: in a file, in the metrics and in readiness.
+pub(crate) async fn tell_of(
+    shared: &Shared,
+    epoch: u64,
+    code: &str,
+    reason: &str,
+) -> Result<(), RewarderError> {
+    let said = format!("{code}: {reason}");
     shared.metrics.quarantined(epoch);
     shared.conditions.quarantine.raise(format!("epoch {epoch}: {said}"));
     tracing::error!(epoch, code, reason, "an epoch is quarantined: nothing more of it is paid");

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use ron_kernel::supervisor::{TaskCtx, TaskResult};
 
 use crate::{
-    RewarderError, build::keep_all, ledger, payouts, reconcile::Reconciler, shared::Shared, store::Record,
+    RewarderError, build::keep_all, ledger, payouts, reconcile::Reconciler, repair, shared::Shared,
+    store::Record,
 };
 
 /// Interval between two checks.
@@ -23,6 +24,7 @@ impl Health {
     /// Cancel safe.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
         let mut reconciler = Reconciler::default();
+        let mut is_tidy = false;
         loop {
             // Each raises its condition when it does not answer, and clears it when it does.
             let _ = self.shared.with_store("ping", |store| store.ping()).await;
@@ -31,6 +33,9 @@ impl Health {
             self.tell_of_parked().await;
             let _ = ledger::available(&self.shared).await;
             reconciler.step(&self.shared).await;
+            if !is_tidy {
+                is_tidy = self.tidy().await;
+            }
             if let Err(error) = self.let_go().await {
                 tracing::warn!(%error, "old files could not be removed");
             }
@@ -39,6 +44,22 @@ impl Health {
                 return Ok(());
             }
         }
+    }
+
+    /// Tidies the files of epochs up that a process before this one has left. Says whether all were looked at.
+    async fn tidy(&self) -> bool {
+        let (store, artifacts) = (self.shared.store.clone(), self.shared.artifacts.clone());
+        let tidy = move || -> Result<(), RewarderError> {
+            let epochs = artifacts.epochs().map_err(|error| RewarderError::Files(error.to_string()))?;
+            for epoch in epochs {
+                match repair::tidy(&store, &artifacts, epoch) {
+                    Err(RewarderError::Files(error)) => tracing::warn!(error, "files could not be tidied up"),
+                    other => other?,
+                }
+            }
+            Ok(())
+        };
+        matches!(self.shared.scope.blocking().run("tidy files up", tidy).await, Ok(Ok(())))
     }
 
     /// Keeps policies that could not be kept when they were read, because the store did not answer.

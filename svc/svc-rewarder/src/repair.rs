@@ -7,11 +7,16 @@ use rewards::{Action, Order, SignedOrder, bundle};
 use ron_accounting::Ed25519;
 
 use crate::{
-    RewarderError, calculus, files,
+    RewarderError,
+    artifacts::Artifacts,
+    calculus, files, reconcile,
     shared::Shared,
     store::{Changed, EpochStore, Record, State},
     taken_over::{malformed, text, untrusted},
 };
+
+/// Why an epoch is held, as one word.
+const HELD: &str = "held";
 
 /// Carries out an order. Says what the epoch is then, and whether it was changed.
 ///
@@ -36,6 +41,7 @@ pub(crate) async fn carry_out(
         .await?;
     let (record, is_noted) = before.ok_or(RewarderError::Unknown("epoch"))?;
     if is_noted {
+        tidy_up(shared, epoch).await?;
         return Ok((record, false));
     }
     match &order.action {
@@ -46,18 +52,20 @@ pub(crate) async fn carry_out(
     let Order { action, reason, .. } = &order;
     tracing::warn!(epoch, ?action, reason, "an order about an epoch is carried out");
     shared.due.notify_one();
+    tidy_up(shared, epoch).await?;
     let record = shared.with_store("find epoch", move |store| store.record(epoch)).await?;
     record.map(|record| (record, true)).ok_or(RewarderError::Unknown("epoch"))
 }
 
 async fn hold(shared: &Shared, record: &Record, order: &Order, line: String) -> Result<(), RewarderError> {
     let epoch = record.epoch;
-    if record.state.is_final() {
-        return Err(RewarderError::Order(format!("epoch {epoch} is {}", record.state)));
+    // Noted in the same step: without the order nobody would know why it is held, and one that is refused is not noted.
+    let reason = format!("{HELD}: {}", order.reason);
+    let hold = move |store: &EpochStore| store.hold(epoch, &reason, &line);
+    if shared.with_store("hold epoch", hold).await? == Changed::Before {
+        return Err(RewarderError::Order(format!("epoch {epoch} is settled or quarantined")));
     }
-    // Noted first: without the order nobody would know why it is held.
-    shared.with_store("note an order", move |store| store.note_order(epoch, &line)).await?;
-    files::quarantine(shared, epoch, "held", &order.reason).await
+    files::tell_of(shared, epoch, HELD, &order.reason).await
 }
 
 async fn release(shared: &Shared, record: &Record, line: String) -> Result<(), RewarderError> {
@@ -66,7 +74,8 @@ async fn release(shared: &Shared, record: &Record, line: String) -> Result<(), R
     if shared.with_store("release epoch", release).await? == Changed::Before {
         return Err(not_now(record));
     }
-    taken_up(shared, epoch).await
+    shared.registry.forget(epoch);
+    Ok(())
 }
 
 async fn exclude(shared: &Shared, record: &Record, node: String, line: String) -> Result<(), RewarderError> {
@@ -80,24 +89,51 @@ async fn exclude(shared: &Shared, record: &Record, node: String, line: String) -
     if listed.len() < 2 {
         return Err(RewarderError::Order(format!("epoch {epoch} has no other snapshot")));
     }
+    // The store may not have noted what the ledger has: a process may have died between the two.
+    match reconcile::is_paid(shared, record).await {
+        Ok(false) => {}
+        Ok(true) => {
+            let why =
+                format!("the ledger has batches of epoch {epoch}: release it, and publish a correction");
+            return Err(RewarderError::Order(why));
+        }
+        Err(error) => return Err(RewarderError::Ledger(error.into_text())),
+    }
     let anew = move |store: &EpochStore| store.compute_anew(epoch, &line);
     if shared.with_store("compute anew", anew).await? == Changed::Before {
         return Err(not_now(record));
     }
     shared.registry.forget(epoch);
-    // The files of the run that does not count any more go; those of the next are written when it is computed.
-    let artifacts = shared.artifacts.clone();
-    let removed = shared.scope.blocking().run("remove files", move || artifacts.remove(epoch)).await?;
-    removed.map(drop).map_err(|error| RewarderError::Files(format!("files cannot be removed: {error}")))
+    Ok(())
 }
 
-/// An epoch that was taken up again is no longer said to be set aside.
-async fn taken_up(shared: &Shared, epoch: u64) -> Result<(), RewarderError> {
-    shared.registry.forget(epoch);
-    let artifacts = shared.artifacts.clone();
-    let remove = move || artifacts.remove_file(epoch, bundle::QUARANTINE);
-    let removed = shared.scope.blocking().run("remove quarantine", remove).await?;
-    removed.map_err(|error| RewarderError::Files(format!("a quarantine cannot be taken back: {error}")))
+async fn tidy_up(shared: &Shared, epoch: u64) -> Result<(), RewarderError> {
+    let (store, artifacts) = (shared.store.clone(), shared.artifacts.clone());
+    shared.scope.blocking().run("tidy files up", move || tidy(&store, &artifacts, epoch)).await?
+}
+
+/// Has the files of an epoch say what the store says: no quarantine that is over, no run that was taken back, and every
+/// order. May be repeated. Blocking.
+pub(crate) fn tidy(store: &EpochStore, artifacts: &Artifacts, epoch: u64) -> Result<(), RewarderError> {
+    let failed = |error: std::io::Error| RewarderError::Files(format!("files of epoch {epoch}: {error}"));
+    let Some(record) = store.record(epoch)? else { return Ok(()) };
+    // While it is computed, the files of its next run are on their way.
+    if record.state != State::Computing && artifacts.is_stale(&record).map_err(failed)? {
+        return artifacts.remove(epoch).map(drop).map_err(failed);
+    }
+    if record.state != State::Quarantined {
+        artifacts.remove_file(epoch, bundle::QUARANTINE).map_err(failed)?;
+    }
+    let orders = store.orders(epoch)?;
+    let is_there = artifacts.commitment(epoch).map_err(failed)?.is_some();
+    if orders.is_empty() || !is_there {
+        return Ok(());
+    }
+    let published = artifacts.read(epoch, bundle::ORDERS).map_err(failed)?;
+    if published.is_some_and(|published| *published == *orders.as_bytes()) {
+        return Ok(());
+    }
+    artifacts.add(epoch, bundle::ORDERS, orders.as_bytes()).map_err(failed)
 }
 
 fn not_now(record: &Record) -> RewarderError {

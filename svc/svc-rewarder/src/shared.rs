@@ -217,7 +217,8 @@ impl Shared {
 
     /// Returns the inputs of a computation.
     pub(crate) fn calculus(&self) -> Calculus {
-        let max_rows = self.settings.load().max_rows;
-        Calculus { store: self.store.clone(), files: self.files.clone(), max_rows }
+        let settings = self.settings.load();
+        let (max_rows, policy_keys) = (settings.max_rows, settings.policy_keys.clone());
+        Calculus { store: self.store.clone(), files: self.files.clone(), max_rows, policy_keys }
     }
 }

@@ -20,7 +20,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use database::{Database, Value};
 use record::COLUMNS;
 
-pub use chain::{ChainPlace, Kept};
+pub use chain::{ChainPlace, Choice, Kept};
 pub use database::StoreError;
 pub use record::{Record, State};
 
@@ -62,6 +62,9 @@ pub struct Closing {
     /// The signed policy.
     pub policy_document: String,
 }
+
+/// How the reasons of epochs begin that the ledger has paid otherwise than the store says.
+const CONTRADICTED: &str = "conflict:%";
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,16 +339,22 @@ impl EpochStore {
         self.change(change, &parameters)
     }
 
-    /// Batches of an epoch are being transferred.
+    /// Batches of an epoch are being transferred: those of the run with this commitment, if it still stands and follows no
+    /// run that the ledger contradicts.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn emitting(&self, epoch: u64) -> Result<Changed, StoreError> {
-        let change =
-            "UPDATE rewarder_epochs SET state = $1, reason = NULL WHERE epoch = $2 AND state IN ($3, $1)";
+    pub fn emitting(&self, epoch: u64, commitment: &str) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL
+                      WHERE epoch = $2 AND state IN ($3, $1) AND commitment = $4
+                      AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS before WHERE before.chain = rewarder_epochs.chain
+                          AND before.link < rewarder_epochs.link AND before.state = $5 AND before.reason LIKE $6)";
+        let [emitting, computed, quarantined] =
+            [State::Emitting, State::Computed, State::Quarantined].map(Value::text);
+        let run = Value::text(commitment);
         self.change(
             change,
-            &[Value::text(State::Emitting), Value::number(epoch), Value::text(State::Computed)],
+            &[emitting, Value::number(epoch), computed, run, quarantined, Value::text(CONTRADICTED)],
         )
     }
 
@@ -360,26 +369,34 @@ impl EpochStore {
         self.change(change, &[Value::text(what), Value::number(epoch), computed, emitting])
     }
 
-    /// The first `posted` batches of an epoch are in the ledger.
+    /// The first `posted` batches of the run of an epoch are in the ledger.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn posted(&self, epoch: u64, posted: u64) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET posted = $1 WHERE epoch = $2 AND state = $3 AND posted < $1";
-        self.change(change, &[Value::number(posted), Value::number(epoch), Value::text(State::Emitting)])
+    pub fn posted(&self, epoch: u64, commitment: &str, posted: u64) -> Result<Changed, StoreError> {
+        let change = "UPDATE rewarder_epochs SET posted = $1
+                      WHERE epoch = $2 AND state = $3 AND commitment = $4 AND posted < $1 AND $1 <= batches";
+        let (emitting, run) = (Value::text(State::Emitting), Value::text(commitment));
+        self.change(change, &[Value::number(posted), Value::number(epoch), emitting, run])
     }
 
-    /// Every batch of an epoch is in the ledger, at a time in seconds since 1970; `parked` says what of it is kept for
+    /// Every batch of the run of an epoch is in the ledger, at a time in seconds since 1970; `parked` says what of it is kept for
     /// receivers that cannot be paid.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn settled(&self, epoch: u64, unix: u64, parked: Option<&str>) -> Result<Changed, StoreError> {
+    pub fn settled(
+        &self,
+        epoch: u64,
+        commitment: &str,
+        unix: u64,
+        parked: Option<&str>,
+    ) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET state = $1, reason = $2, settled_at = $3
-                      WHERE epoch = $4 AND state = $5 AND posted = batches";
+                      WHERE epoch = $4 AND state = $5 AND commitment = $6 AND posted = batches";
         let (settled, emitting) = (Value::text(State::Settled), Value::text(State::Emitting));
-        let parked = parked.map_or(Value::Null, Value::text);
-        self.change(change, &[settled, parked, Value::number(unix), Value::number(epoch), emitting])
+        let (parked, run) = (parked.map_or(Value::Null, Value::text), Value::text(commitment));
+        self.change(change, &[settled, parked, Value::number(unix), Value::number(epoch), emitting, run])
     }
 
     /// Settled epochs with a reason, which is what of them is parked; the latest first, 16 at most.
@@ -421,16 +438,18 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn quarantine(&self, epoch: u64, reason: &str) -> Result<Changed, StoreError> {
-        // Without a run it gives up its place in the chain, so that others do not wait for it.
+        // Without a run it gives up its place in the chain, so that others do not wait for it; they do if the ledger has
+        // paid the epoch otherwise, because nobody knows here what that run carried over.
         let change = "UPDATE rewarder_epochs SET state = $1, reason = $2,
-                          chain = CASE WHEN commitment IS NULL THEN NULL ELSE chain END,
-                          link = CASE WHEN commitment IS NULL THEN NULL ELSE link END,
-                          corrections = CASE WHEN commitment IS NULL THEN NULL ELSE corrections END,
-                          payees = CASE WHEN commitment IS NULL THEN NULL ELSE payees END
-                      WHERE epoch = $3 AND state <> $4 AND state <> $1";
+                          chain = CASE WHEN commitment IS NULL AND $2 NOT LIKE $3 THEN NULL ELSE chain END,
+                          link = CASE WHEN commitment IS NULL AND $2 NOT LIKE $3 THEN NULL ELSE link END,
+                          corrections = CASE WHEN commitment IS NULL AND $2 NOT LIKE $3 THEN NULL ELSE corrections END,
+                          payees = CASE WHEN commitment IS NULL AND $2 NOT LIKE $3 THEN NULL ELSE payees END
+                      WHERE epoch = $4 AND state <> $5 AND state <> $1";
         let parameters = [
             Value::text(State::Quarantined),
             Value::text(reason),
+            Value::text(CONTRADICTED),
             Value::number(epoch),
             Value::text(State::Settled),
         ];
@@ -548,8 +567,8 @@ mod tests {
         };
         store.close(&closing).unwrap();
         store.computed(epoch, "key", "commitment", 0).unwrap();
-        store.emitting(epoch).unwrap();
-        assert_eq!(store.settled(epoch, unix, None).unwrap(), Changed::Now);
+        store.emitting(epoch, "commitment").unwrap();
+        assert_eq!(store.settled(epoch, "commitment", unix, None).unwrap(), Changed::Now);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     RewarderError,
     artifacts::{Artifacts, FileToWrite},
     calculus::{self, Calculus, Outcome},
-    crash, files,
+    crash, files, reconcile,
     registry::Progress,
     shared::Shared,
     store::{Changed, EpochStore, Record},
@@ -71,6 +71,10 @@ impl ArtifactWriter {
 
     async fn computed(&self, epoch: u64, run: Arc<Run>) -> Result<(), RewarderError> {
         let shared = &self.shared;
+        // Before anything is noted: from then on another run may follow.
+        if let Some(why) = reconcile::contradiction(shared, &run).await? {
+            return files::quarantine(shared, epoch, "conflict", &why).await;
+        }
         let (artifacts, calculus, key, written) =
             (shared.artifacts.clone(), shared.calculus(), shared.key.clone(), Arc::clone(&run));
         // Not bounded by the time of a call: there may be a million lines.

@@ -1,6 +1,8 @@
 //! Who may do what: tokens, their ends, and web pages.
 
-use super::{Events, OPEN, TopicNode, bearer, omnigate};
+use serde_json::{Value, json};
+
+use super::{Events, OPEN, TopicNode, bearer, omnigate, settings, ws::Ws};
 use crate::support::{ask, free_addr};
 
 #[test]
@@ -111,4 +113,82 @@ fn without_tokens_only_this_machine_is_listened_on_and_no_name_leads_there() {
     let said =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && said.contains("without a token"), "{said}");
+}
+
+#[test]
+fn what_a_request_names_beyond_its_path_is_judged_by_path_and_method_too() {
+    let node = TopicNode::with_tokens("");
+    let rights = ["--scope", "topics.publish,topics.subscribe"];
+    let narrow = bearer(&node.mint(&[&rights[..], &["--path", "/v1/topics/chat.a"]].concat()));
+    let subscribes = |path: &str| {
+        let request = format!("GET /v1/topics/{path} HTTP/1.1\r\nhost: localhost\r\n{narrow}\r\n");
+        let mut client = crate::support::Client::connect(node.api).unwrap();
+        client.send_raw(request).unwrap();
+        client.receive_head().unwrap().status
+    };
+    for (path, expected) in [
+        ("chat.a/events", 200),
+        ("chat.a/events?topic=chat.a", 200),
+        ("chat.a/events?topic=chat.a/sub", 200),
+        ("chat.a/events?topic=secret", 403),
+        ("chat.a/events?topic=%3E", 403),
+        ("secret/events", 403),
+    ] {
+        assert_eq!(subscribes(path), expected, "{path}");
+    }
+    assert!(Ws::ask(node.api, "chat.a/ws?topic=secret", &narrow).is_err());
+    let mut socket = Ws::open(node.api, "chat.a/ws", &narrow);
+    for (op, reason) in [
+        (json!({ "op": "subscribe", "ref": 1, "topics": [">"] }), Some("forbidden")),
+        (json!({ "op": "subscribe", "ref": 2, "topics": ["chat.a", "secret"] }), Some("forbidden")),
+        (json!({ "op": "subscribe", "ref": 3, "topics": ["chat.a", "chat.a/sub"] }), None),
+        (json!({ "op": "publish", "ref": 4, "topic": "secret", "text": "x" }), Some("forbidden")),
+        (json!({ "op": "publish", "ref": 5, "topic": "chat.a/sub", "text": "x" }), None),
+    ] {
+        assert_eq!(answered(&mut socket, &op).as_deref(), reason, "{op}");
+    }
+    // A token that only reads does not publish over a WebSocket either.
+    let reader = bearer(&node.mint(&[&rights[..], &["--method", "GET"]].concat()));
+    assert_eq!(node.post("chat.a", "x", &reader).status, 403);
+    let mut socket = Ws::open(node.api, "chat.a/ws", &reader);
+    let publish = json!({ "op": "publish", "ref": 6, "topic": "chat.a", "text": "x" });
+    assert_eq!(answered(&mut socket, &publish).as_deref(), Some("forbidden"));
+    let subscribe = json!({ "op": "subscribe", "ref": 7, "topics": [">"] });
+    assert_eq!(answered(&mut socket, &subscribe), None);
+}
+
+/// Says something with a number, and gives the reason why it is refused, if it is.
+#[track_caller]
+fn answered(socket: &mut Ws, op: &Value) -> Option<String> {
+    socket.say(op);
+    loop {
+        let said = socket.text();
+        if said["ref"] == op["ref"] && said["type"] != "publication" {
+            return said["reason"].as_str().map(str::to_owned);
+        }
+    }
+}
+
+#[test]
+fn what_was_opened_without_a_token_ends_once_tokens_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    omnigate(dir.path(), &["token", "keygen", "root.key"]);
+    let tables = "[auth]\nroot_keys = [\"root.key\"]\n";
+    let node = TopicNode::start_in(dir, "security = \"plaintext\"\n", OPEN, tables);
+    let mut events = Events::open(node.api, "news/events", "");
+    let mut socket = Ws::open(node.api, "news/ws", "");
+    let with_tokens =
+        settings(node.api, node.overlay, "security = \"plaintext\"\n", "auth = \"token\"\n", tables);
+    node.node.reload(&with_tokens);
+    assert_eq!(node.post("news", "x", "").status, 401);
+    let token = bearer(&node.mint(&["--publish", "news"]));
+    let ended = loop {
+        assert_eq!(node.post("news", "x", &token).status, 200);
+        let event = events.next();
+        if event.kind == "closed" {
+            break event;
+        }
+    };
+    assert_eq!(ended.data["reason"], "token_required");
+    assert_eq!(socket.closed(), (1008, "token_required".to_owned()));
 }

@@ -6,9 +6,11 @@ mod bundle;
 mod chain;
 mod claims;
 mod documents;
+mod examine;
 mod files;
 mod live;
 mod orders;
+mod plain;
 mod prove;
 mod reconcile;
 mod rerun;
@@ -82,7 +84,9 @@ pub(crate) enum EpochCommand {
     Consent(documents::ConsentArgs),
     /// Send a signed order, dispute, correction or registry of payees to the running rewarder.
     Submit(documents::SubmitArgs),
-    /// Print what an actor earned and was paid, epoch by epoch, from the files of epochs. No server is contacted.
+    /// Print what an actor earned and is due, epoch by epoch, from the files of epochs. No server is contacted.
+    ///
+    /// A payout is due once its epoch is computed; whether it was paid is shown by `epoch verify` with `--ledger`.
     Statement(statement::StatementArgs),
     /// Recompute an epoch from its policy and snapshots, and write the result.
     ///
@@ -98,23 +102,26 @@ pub(crate) struct VerifyArgs {
     bundle: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Follow the chain of earlier epochs, whose folders are beside this one or in `--epochs`.
+    /// Follow the chain of earlier epochs also if `--require` does not ask for it.
     ///
-    /// Every run of ruleset 3 names the run before it. A wrong link is a failure; `chain` is proved when the first
-    /// run of the chain is reached.
+    /// Every run of ruleset 3 names the run before it. Each earlier epoch is verified as this one is, so that this takes
+    /// as long as verifying all of them. A wrong link is a failure; `chain` is proved when the first run of the chain is
+    /// reached.
     #[arg(long)]
     chain: bool,
-    /// The folder with the folders of earlier epochs.
-    #[arg(long, value_name = "FOLDER", requires = "chain")]
+    /// The folder with the folders of earlier epochs; by default the one that this epoch's folder is in.
+    #[arg(long, value_name = "FOLDER")]
     epochs: Option<PathBuf>,
     /// What must be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `chain`, `settled`; or
     /// `none`.
     ///
     /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names,
     /// which is one of `--nodes`. `rows`: every row is present and was added up. `commitment`: it equals
-    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one.
-    /// `settled`: every payout is in `--ledger`. The default is all but the last two, and those too if `--chain` or
-    /// a ledger is given. Everything that is present is checked in any case.
+    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one, no other run
+    /// follows any of them, and what is required of `policy`, `seals` and `rows` is proved for each. `settled`: every
+    /// payout is in `--ledger`. The default is all but the last one, and that too if a ledger is given. To verify an
+    /// epoch of ruleset 3 without the earlier ones, leave `chain` out: then nothing proves what it takes over.
+    /// Everything that is present is checked in any case.
     #[arg(long, value_name = "LIST")]
     require: Option<trust::Required>,
     /// Show how this actor's payout adds up. May be repeated.
@@ -136,7 +143,7 @@ struct TrustArgs {
     /// A key whose signature on the policy is trusted: `ed25519:` and 64 digits. May be repeated.
     #[arg(long, value_name = "KEY")]
     policy_key: Vec<PublicKey>,
-    /// A file with the ids of trusted nodes, one per line, as `omnigate node id` prints them: those that count
+    /// A file with the ids of trusted nodes, one per line, as `omnigate node id --rewarder` prints them: those that count
     /// usage, and those that compute epochs. Text after `#` is a comment.
     #[arg(long, value_name = "FILE")]
     nodes: Option<PathBuf>,

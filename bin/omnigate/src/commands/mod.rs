@@ -83,8 +83,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::OverlayBench { near, far, plan } => overlay::bench(&near, far.as_ref(), &plan),
         Task::ObjectPut { source, what } => overlay::put_object(&source, &what),
         Task::ObjectGet { source, id, output } => overlay::get_object(&source, id, output.as_deref()),
-        Task::NodeId(source) => node::id(&source),
-        Task::NodeKey(source) => node::key(&source),
+        Task::NodeId { source, rewarder } => node::id(&source, rewarder),
+        Task::NodeKey { source, rewarder } => node::key(&source, rewarder),
         Task::Fairness { plan, json } => fairness::run(&plan, json),
         Task::Running { source, what } => return running::run(&source, &what),
         Task::Check(source) => check::run(&source),
@@ -117,8 +117,8 @@ const fn keeps_data(task: &Task) -> bool {
         Task::Up(_)
             | Task::Demo(_)
             | Task::Ledger(_)
-            | Task::NodeId(_)
-            | Task::NodeKey(_)
+            | Task::NodeId { .. }
+            | Task::NodeKey { .. }
             | Task::Fairness { .. }
             | Task::Cas(
                 CasCommand::Put { .. }

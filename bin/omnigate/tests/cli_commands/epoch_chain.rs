@@ -4,8 +4,8 @@
 use std::{fs, path::PathBuf};
 
 use rewards::{
-    Action, Amount, Correction, Dispute, Epoch, Order, Policy, PolicyId, Run, Sign, SignedCorrection,
-    SignedOrder, SignedPayees, SignedPolicy,
+    Action, Amount, Correction, Dispute, Epoch, Int, Order, PayeeEntry, Payees, Policy, PolicyId, Run,
+    RunName, Sign, SignedCorrection, SignedOrder, SignedPayees, SignedPolicy,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -18,6 +18,9 @@ use crate::{
 
 const NODE: u8 = 1;
 const AUTHORITY: u8 = 9;
+
+/// Everything but the chain is required.
+const ALONE: &[&str] = &["--require", "policy,seals,rows,commitment"];
 
 /// Epochs 5, 6 and 7 in `epochs`, each after the one before. Ada earns most; bo is below the minimum until the third.
 struct Fixture {
@@ -119,10 +122,13 @@ fn a_link_that_is_missing_or_wrong_is_told() {
     let fixture = Fixture::new();
     fs::remove_dir_all(fixture.path("epochs/5")).unwrap();
     fixture.fails(&["--chain"], "NOT PROVED  chain        followed over 1 links; b3k:");
-    assert_eq!(fixture.verify(&[]).code, Some(0), "one epoch by itself is verified without the others");
+    fixture.fails(&[], "epoch 7: not verified: chain\n");
+    let alone = fixture.verify(ALONE);
+    assert_eq!(alone.code, Some(0), "one epoch by itself is verified without the others: {}", alone.out);
+    assert!(alone.out.contains("not proved  chain        it follows b3k:"), "{}", alone.out);
     // Another run of epoch 6 beside it.
     fixture.put(&plan(6, 121, fixture.plans[1].taken.clone()));
-    for flags in [&[][..], &["--chain"]] {
+    for flags in [&[][..], &["--chain"], ALONE] {
         fixture.fails(flags, "the chain is wrong at epoch 7: it follows b3k:");
     }
     // Epoch 7 takes over more than epoch 6 carried on.
@@ -132,6 +138,147 @@ fn a_link_that_is_missing_or_wrong_is_told() {
     more.taken.carried = rewards::Carried::new(vec![(bo, Amount::from(240_u64))]).unwrap();
     fixture.put(&more);
     fixture.fails(&[], "epoch 6 carried 220 over, and it takes over 240");
+}
+
+/// Nothing vouches for amounts that are taken over but the run that carried them on, verified itself.
+#[test]
+fn amounts_that_no_verified_run_carried_on_are_not_taken_over() {
+    let fixture = Fixture::new();
+    let carried =
+        rewards::Carried::new(vec![(ActorId::new("mallory").unwrap(), Amount::from(9_000_000_u64))]);
+    let carried = carried.unwrap();
+    // No such run is there.
+    let mut third = fixture.plans[2].clone();
+    let invented = RunName { epoch: Epoch::new(4).unwrap(), commitment: rewards::Digest::new([7; 32]) };
+    third.taken = TakenOver { previous: Some(invented), carried: carried.clone(), ..TakenOver::default() };
+    fixture.put(&third);
+    fixture.fails(&[], "NOT PROVED  chain        followed over 0 links; b3k:0707");
+    // There is a run.json of it, and nothing else.
+    let mut manifest = fixture.plans[1].run().manifest().clone();
+    let linked = manifest.linked.as_mut().unwrap();
+    linked.carried_out = carried.file().clone();
+    manifest.pool = Amount::from(8_999_780_u64 + 1000);
+    let document = manifest.to_bytes();
+    fs::remove_dir_all(fixture.path("epochs/6")).unwrap();
+    fs::create_dir(fixture.path("epochs/6")).unwrap();
+    fs::write(fixture.path("epochs/6/run.json"), &document).unwrap();
+    third.taken.previous = Some(rewards::Manifest::read(&document).unwrap().name());
+    fixture.put(&third);
+    for flags in [&[][..], &["--chain"]] {
+        fixture.fails(flags, "error: the chain is wrong at epoch 6: ");
+    }
+}
+
+#[test]
+fn every_earlier_bundle_is_verified_itself() {
+    for (file, words) in [
+        ("policy.json", "the chain is wrong at epoch 5: policy.json"),
+        ("allocations.jsonl", "the chain is wrong at epoch 5: "),
+        ("commitment", "the chain is wrong at epoch 5: "),
+        ("brought.json", "the chain is wrong at epoch 5: brought.json"),
+    ] {
+        let fixture = Fixture::new();
+        fs::write(fixture.path("epochs/5").join(file), "garbage\n").unwrap();
+        fixture.fails(&[], words);
+        assert_eq!(fixture.verify(ALONE).code, Some(0), "{file}");
+    }
+    let fixture = Fixture::new();
+    fs::remove_dir_all(fixture.path("epochs/5/snapshots")).unwrap();
+    fixture
+        .fails(&[], "NOT PROVED  chain        followed over 2 links; seals of epoch 5 is not proved: 0 of 1");
+    let ran = fixture.verify(&["--require", "policy,commitment,chain"]);
+    assert_eq!(
+        ran.code,
+        Some(0),
+        "what is not required of this run is not of others: {}{}",
+        ran.out,
+        ran.err
+    );
+    // A trusted key's policy and a stranger's snapshot.
+    let mut first = fixture.plans[0].clone();
+    let rows = first.counted[0].rows.clone();
+    first.counted = vec![Counted::by(201, 5, rows)];
+    let second = plan(6, 120, after(&first.run()));
+    let third = plan(7, 130, after(&second.run()));
+    [&first, &second, &third].into_iter().for_each(|plan| fixture.put(plan));
+    fixture.fails(&[], "the chain is wrong at epoch 5: snapshots of ");
+}
+
+#[test]
+fn two_runs_do_not_have_one_place_in_the_chain() {
+    // Epoch 7 follows epoch 5 as epoch 6 does, and takes over what that one took.
+    let fixture = Fixture::new();
+    fixture.put(&plan(7, 130, after(&fixture.plans[0].run())));
+    for flags in [&[][..], &["--chain"], ALONE] {
+        fixture.fails(flags, "the chain is wrong at epoch 7: b3k:");
+        fixture.fails(flags, "of epoch 6 follows epoch 5 as well");
+    }
+    // Epoch 7 says that nothing was before it.
+    let fixture = Fixture::new();
+    fixture.put(&plan(7, 130, TakenOver::default()));
+    fixture.fails(&[], "the chain is wrong at epoch 7: it follows no run, and nor does b3k:");
+    // The chain of another policy beside it is no other run of this one.
+    let fixture = Fixture::new();
+    let mut other = plan(3, 100, TakenOver::default());
+    let terms = String::from_utf8(other.policy.to_bytes()).unwrap();
+    let terms = &serde_json::from_str::<Value>(&terms).unwrap()["policy"];
+    let terms = terms.to_string().replace("\"default\"", "\"another\"");
+    other.policy = SignedPolicy::unsigned(Policy::read(terms.as_bytes()).unwrap()).signed_by(&key(AUTHORITY));
+    fixture.put(&other);
+    let ran = fixture.verify(&[]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn the_run_before_is_of_the_epoch_that_is_named() {
+    for (number, folder) in [(3, "epochs/3"), (99, "epochs/99")] {
+        let fixture = Fixture::new();
+        fs::rename(fixture.path("epochs/6"), fixture.path(folder)).unwrap();
+        let mut third = fixture.plans[2].clone();
+        let commitment = fixture.plans[1].run().commitment();
+        third.taken.previous = Some(RunName { epoch: Epoch::new(number).unwrap(), commitment });
+        fixture.put(&third);
+        for flags in [&[][..], ALONE] {
+            let words =
+                format!("the chain is wrong at epoch 7: the run that it calls epoch {number} is of 6");
+            fixture.fails(flags, &words);
+        }
+    }
+}
+
+#[test]
+fn the_registry_of_payees_does_not_go_back() {
+    let registry = |version: u64, payee: &str| {
+        let entry = PayeeEntry {
+            actor: ActorId::new("bo").unwrap(),
+            payee: ActorId::new(payee).unwrap(),
+            first_epoch: Epoch::new(0).unwrap(),
+            last_epoch: None,
+            consent: None,
+        };
+        let id = PolicyId::new("default").unwrap();
+        let payees = Payees::new(id, Int::new(version).unwrap(), vec![entry]).unwrap();
+        Some(SignedPayees::unsigned(payees).signed_by(&key(AUTHORITY)))
+    };
+    let verified = |later: Option<SignedPayees>| {
+        let fixture = Fixture::new();
+        let first = plan(5, 100, TakenOver { payees: registry(2, "bos-bank"), ..TakenOver::default() });
+        let second = plan(7, 130, TakenOver { payees: later, ..after(&first.run()) });
+        fs::remove_dir_all(fixture.path("epochs/6")).unwrap();
+        [&first, &second].into_iter().for_each(|plan| fixture.put(plan));
+        fixture
+    };
+    for later in [registry(2, "bos-bank"), registry(3, "another")] {
+        let ran = verified(later).verify(&[]);
+        assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    }
+    for (later, words) in [
+        (registry(1, "old-bank"), "its registry of payees is version 1, after version 2"),
+        (registry(2, "old-bank"), "its registry of payees is not the one that was version 2 before"),
+        (None, "it has no registry of payees, and the run before has one"),
+    ] {
+        verified(later).fails(&[], words);
+    }
 }
 
 #[test]
@@ -160,7 +307,7 @@ fn orders_and_disputes_in_a_bundle_are_checked_and_shown() {
         fs::write(fixture.path("epochs/7/orders.jsonl"), [signed, b"\n".to_vec()].concat()).unwrap();
     };
     order(7, Action::Release, AUTHORITY);
-    let dispute = Dispute::of(run, ActorId::new("bo").unwrap(), "too little", &key(77)).unwrap();
+    let dispute = Dispute::of(run, ActorId::new("bo").unwrap(), "too little", &key(NODE)).unwrap();
     fs::create_dir(fixture.path("epochs/7/disputes")).unwrap();
     let file = fixture.path(&format!("epochs/7/{}", rewards::bundle::dispute_file(dispute.hash())));
     fs::write(&file, dispute.to_bytes()).unwrap();
@@ -188,7 +335,7 @@ fn a_statement_lists_what_was_earned_carried_and_paid() {
         ran.out
     };
     let text = statement("bo", &[]);
-    assert!(text.contains("3 epochs, 357 paid in all, 0 carried over to the next"), "{text}");
+    assert!(text.contains("3 epochs, 357 due in all, 0 carried over to the next"), "{text}");
     let csv = statement("bo", &["--format", "csv"]);
     let rows: Vec<_> = csv.lines().collect();
     assert_eq!(rows.len(), 4);
@@ -197,16 +344,47 @@ fn a_statement_lists_what_was_earned_carried_and_paid() {
     let ada = statement("=ada", &["--format", "csv", "--from", "6", "--to", "6"]);
     assert!(ada.lines().count() == 2 && ada.contains(",'=ada,"), "no formula: {ada}");
     let html = statement("bo", &["--format", "html"]);
-    assert!(html.starts_with("<!doctype html>") && html.contains("357 paid in all"), "{html}");
+    assert!(html.starts_with("<!doctype html>") && html.contains("357 due in all"), "{html}");
     assert!(!html.contains("http"), "nothing is loaded from elsewhere");
     let json: Value = serde_json::from_str(&statement("bo", &["--format", "json", "--to", "6"])).unwrap();
-    assert_eq!((&json["paid"], &json["carried"]), (&"0".into(), &"220".into()));
-    assert!(statement("nobody", &[]).contains("0 epochs, 0 paid"));
+    assert_eq!((&json["due"], &json["carried"]), (&"0".into(), &"220".into()));
+    assert!(statement("nobody", &[]).contains("0 epochs, 0 due"));
     let lines = fixture.path("epochs/6/allocations.jsonl");
     let altered = fs::read_to_string(&lines).unwrap().replace("\"share\":\"120\"", "\"share\":\"121\"");
     fs::write(lines, altered).unwrap();
     let ran = fixture.run(&["epoch", "statement", "epochs", "bo"]);
     assert_eq!(ran.code, Some(1), "lines that are not the run's are no statement: {}", ran.out);
+}
+
+#[test]
+fn a_statement_follows_the_chain_and_counts_no_epoch_twice() {
+    let fixture = Fixture::new();
+    let statement =
+        |more: &[&str]| fixture.run(&[&["epoch", "statement", "epochs", "bo"][..], more].concat());
+    // Epoch 6 was set aside, and computed after epoch 7.
+    let seventh = plan(7, 130, after(&fixture.plans[0].run()));
+    let sixth = plan(6, 10, after(&seventh.run()));
+    [&seventh, &sixth].into_iter().for_each(|plan| fixture.put(plan));
+    let carried = "3 epochs, 0 due in all, 240 carried over to the next\n";
+    assert!(statement(&[]).out.ends_with(carried), "{}", statement(&[]).out);
+    let from_seven = statement(&["--from", "7"]).out;
+    assert!(from_seven.ends_with("1 epochs, 0 due in all, 230 carried over to the next\n"), "{from_seven}");
+    // Numbers are written in one way.
+    for name in ["epochs/006", "epochs/+6"] {
+        write(&sixth.files(), &fixture.path(name));
+    }
+    assert!(statement(&[]).out.ends_with(carried), "{}", statement(&[]).out);
+    // An epoch under the number of another.
+    write(&sixth.files(), &fixture.path("epochs/8"));
+    let ran = statement(&[]);
+    assert!(ran.code == Some(1) && ran.err.contains("run.json: it is the run of epoch 6"), "{}", ran.err);
+    fs::remove_dir_all(fixture.path("epochs/8")).unwrap();
+    // A registry of payees that the run does not name.
+    let payees = Payees::new(PolicyId::new("default").unwrap(), Int::from(1), Vec::new()).unwrap();
+    let payees = SignedPayees::unsigned(payees).signed_by(&key(201)).to_bytes();
+    fs::write(fixture.path("epochs/6/payees.json"), payees).unwrap();
+    let ran = statement(&[]);
+    assert!(ran.code == Some(1) && ran.err.contains("is not the registry that the run names"), "{}", ran.err);
 }
 
 #[test]

@@ -229,12 +229,16 @@ fn an_import_posts_each_transfer_once_and_nothing_of_a_file_with_a_fault() {
     let fixture = Fixture::funded();
     let write = |text: &str| fs::write(fixture.dir.path().join("in.csv"), text).unwrap();
     let header = "key,from,to,amount,reference\n";
-    let good = "a/1,pool,ada,5,for November, and more\na/2,pool,bo,6,\n";
+    let good = "a/1,pool,ada,5,\"for November, and more\"\na/2,pool,bo,6,\n";
     for (fault, words) in [
         ("a/3,pool,ada,x,\n", "line 4"),
         ("a/1,pool,ada,1,\n", "line 4: another line has the same key"),
         ("reward/1,pool,ada,1,\n", "line 4: the key is reserved"),
         ("a/3,pool,ada\n", "line 4: it has 3 cells instead of 5"),
+        ("a/3,pool,actor/a,7,100,for a,7\n", "line 4: it has 7 cells instead of 5"),
+        ("a/3,pool,ada,1,for November, and more\n", "line 4: it has 6 cells instead of 5"),
+        ("a/3,pool,\"ada,1,\n", "line 4: it has a quote that is not closed"),
+        ("a/3,pool,ada,1,for Nov", "line 4: it does not end with a line feed"),
     ] {
         write(&format!("{header}{good}{fault}"));
         let ran = fixture.ledger("import in.csv --open-receivers");
@@ -252,12 +256,15 @@ fn an_import_posts_each_transfer_once_and_nothing_of_a_file_with_a_fault() {
         "2 transfers can be read, 11 in all; nothing was posted\n"
     );
     assert_eq!(fixture.done("import in.csv --open-receivers"), "2 posted, 0 posted before, 0 refused\n");
+    write(&format!("{header}a/7,pool,\"actor/a,7\",1,\n"));
+    assert_eq!(fixture.done("import in.csv --open-receivers"), "1 posted, 0 posted before, 0 refused\n");
+    assert_eq!(fixture.json("balances")[0]["account"], "actor/a,7");
     write(&format!("{header}{good}a/3,pool,ada,100000,\na/4,pool,ada,1,\n"));
     let again = fixture.ledger("import in.csv --open-receivers");
     assert_eq!(again.code, Some(1));
     assert!(again.out.starts_with("line 4: refused: "), "{}", again.out);
     assert!(again.out.ends_with("1 posted, 2 posted before, 1 refused\n"), "{}", again.out);
-    assert_eq!(fixture.json("balances")[0]["balance"], "6", "ada");
+    assert_eq!(fixture.json("balances")[1]["balance"], "6", "ada");
 }
 
 #[test]

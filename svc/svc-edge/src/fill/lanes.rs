@@ -1,14 +1,15 @@
 //! Places, queues and circuit breakers by origin, so that one origin that hangs delays no other.
 //!
 //! Each entry of the list of origins has a queue of its own and at most so many fills at once; there are as many workers as
-//! all of them together may have. A worker takes the next job of the next origin that has a place. An origin that keeps
-//! failing is left alone for a while: its breaker opens.
+//! all of them together may have. A worker takes the next job of the next origin that has a place. If there is none, a fill
+//! that nobody wants any more makes way for one that waits. An origin that keeps failing is left alone for a while: its
+//! breaker opens.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -73,6 +74,8 @@ struct Lane {
     work: Sender<Job>,
     jobs: Receiver<Job>,
     busy: usize,
+    /// Fills that have been given up for others, and have not left their places yet.
+    leaving: usize,
     health: Arc<Health>,
 }
 
@@ -102,6 +105,23 @@ pub(crate) struct OriginState {
 pub(super) struct Place {
     lanes: Arc<Lanes>,
     name: Arc<str>,
+    /// Whether it is about to be left for another fill.
+    is_left: AtomicBool,
+}
+
+impl Place {
+    /// Whether the fill should make way for one that waits: its origin has no place left, and no other fill makes way for that
+    /// one already. The caller gives the fill up if so.
+    pub(super) fn makes_way(&self) -> bool {
+        let mut all = self.lanes.all.lock();
+        let Some(lane) = all.lanes.get_mut(&self.name) else { return false };
+        let is_full = lane.busy >= self.lanes.places.load(Ordering::Relaxed);
+        if !is_full || lane.work.len() <= lane.leaving || self.is_left.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        lane.leaving += 1;
+        true
+    }
 }
 
 impl Lanes {
@@ -236,7 +256,7 @@ impl Lanes {
     /// Waits for the next job whose origin has a place; `None` once the lanes are closed.
     ///
     /// Cancel safe.
-    pub(super) async fn next(self: &Arc<Self>) -> Option<(Job, Place)> {
+    pub(super) async fn next(self: &Arc<Self>) -> Option<Job> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
@@ -255,7 +275,7 @@ impl Lanes {
     }
 
     /// Takes a job that waits, wherever there is one.
-    pub(super) fn take_any(self: &Arc<Self>) -> Option<(Job, Place)> {
+    pub(super) fn take_any(self: &Arc<Self>) -> Option<Job> {
         self.take(usize::MAX)
     }
 
@@ -269,7 +289,7 @@ impl Lanes {
     }
 
     /// Takes a job of an origin that has fewer than `places` fills, beginning behind the one that was served last.
-    fn take(self: &Arc<Self>, places: usize) -> Option<(Job, Place)> {
+    fn take(self: &Arc<Self>, places: usize) -> Option<Job> {
         let mut all = self.all.lock();
         let all = &mut *all;
         let behind = |name: &Arc<str>| all.last.as_ref().is_some_and(|last| name > last);
@@ -280,10 +300,11 @@ impl Lanes {
             if lane.busy >= places {
                 continue;
             }
-            if let Some(job) = lane.jobs.try_recv() {
+            if let Some(mut job) = lane.jobs.try_recv() {
                 lane.busy += 1;
                 all.last = Some(Arc::clone(&name));
-                return Some((job, Place { lanes: Arc::clone(self), name }));
+                job.place = Some(Place { lanes: Arc::clone(self), name, is_left: AtomicBool::new(false) });
+                return Some(job);
             }
         }
         None
@@ -304,7 +325,7 @@ impl Lanes {
             blame: Blame::default(),
             failures: FailureLog::default(),
         };
-        let lane = Lane { work, jobs, busy: 0, health: Arc::new(health) };
+        let lane = Lane { work, jobs, busy: 0, leaving: 0, health: Arc::new(health) };
         look(all.lanes.entry(Arc::clone(name)).or_insert(lane))
     }
 }
@@ -313,6 +334,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         if let Some(lane) = self.lanes.all.lock().lanes.get_mut(&self.name) {
             lane.busy = lane.busy.saturating_sub(1);
+            lane.leaving = lane.leaving.saturating_sub(usize::from(*self.is_left.get_mut()));
         }
         self.lanes.wake.notify_one();
     }

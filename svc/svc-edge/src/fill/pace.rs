@@ -17,6 +17,11 @@ const LEAST_RATE: u64 = 8;
 const UNWANTED: u32 = 10;
 /// The same for a body whose length is known.
 const UNWANTED_OF_KNOWN_LENGTH: u32 = 100;
+/// This part of the longest silence, one in so many, is a fill that nobody wants left alone, and then again before it is asked
+/// once more whether it should make way for another.
+const MAKES_WAY_AFTER: u32 = 10;
+/// At least so long, however short the longest silence is.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
 /// Who wants an object that is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(super) struct Pace {
     wanted_at: Moment,
     /// How often it had been asked for by then.
     asked_for: u64,
+    /// When it was last asked whether it should make way for another.
+    looked_at: Moment,
     began: Moment,
     received: u64,
 }
@@ -47,10 +54,20 @@ impl Pace {
     pub(super) fn new(clock: Clock, silence: Duration, is_length_known: bool) -> Self {
         let times = if is_length_known { UNWANTED_OF_KNOWN_LENGTH } else { UNWANTED };
         let (now, unwanted_max) = (clock.now(), silence.saturating_mul(times));
-        Self { clock, silence, unwanted_max, wanted_at: now, asked_for: 0, began: now, received: 0 }
+        Self {
+            clock,
+            silence,
+            unwanted_max,
+            wanted_at: now,
+            asked_for: 0,
+            looked_at: now,
+            began: now,
+            received: 0,
+        }
     }
 
-    /// Waits for the next part of the body, no longer than the origin may take, and no longer than it is wanted.
+    /// Waits for the next part of the body, no longer than the origin may take, and no longer than it is wanted. While nobody
+    /// wants it, `makes_way` is asked now and then whether others wait that it should make way for.
     ///
     /// Cancel safe if `part` is.
     ///
@@ -60,8 +77,10 @@ impl Pace {
         &mut self,
         part: impl Future<Output = T>,
         interest: impl Fn() -> Interest,
+        makes_way: impl Fn() -> bool,
     ) -> Result<T, Failure> {
         let mut part = pin!(part);
+        let late = self.deadline(self.clock.now());
         loop {
             let now = self.clock.now();
             self.note(interest(), now);
@@ -69,8 +88,16 @@ impl Pace {
             if unwanted.has_passed(now) {
                 return Err(Failure::Unwanted);
             }
-            let late = self.deadline(now);
-            if let Some(part) = self.clock.by(late.tightened(unwanted), part.as_mut()).await {
+            let patience = (self.silence / MAKES_WAY_AFTER).max(LEAST_PATIENCE);
+            let look = Deadline::within(self.looked_at.max(self.wanted_at), patience);
+            if look.has_passed(now) {
+                if makes_way() {
+                    return Err(Failure::Unwanted);
+                }
+                self.looked_at = now;
+                continue;
+            }
+            if let Some(part) = self.clock.by(late.tightened(unwanted).tightened(look), part.as_mut()).await {
                 return Ok(part);
             }
             if late.has_passed(self.clock.now()) {
@@ -119,11 +146,20 @@ mod tests {
 
     /// After how many seconds a body that keeps coming is given up, with an interest by the second; a day for never.
     async fn given_up_after(is_length_known: bool, interest: impl Fn(u64) -> Interest) -> u64 {
+        given_up_for_others(is_length_known, interest, |_| false).await
+    }
+
+    /// The same while others wait for its place, by the second.
+    async fn given_up_for_others(
+        is_length_known: bool,
+        interest: impl Fn(u64) -> Interest,
+        others_wait: impl Fn(u64) -> bool,
+    ) -> u64 {
         let clock = Clock::start();
         let mut pace = Pace::new(clock, Duration::from_secs(5), is_length_known);
         for second in 0..86_400 {
             let part = tokio::time::sleep(Duration::from_secs(1));
-            match pace.wait(part, || interest(second)).await {
+            match pace.wait(part, || interest(second), || others_wait(second)).await {
                 Ok(()) => pace.received(1 << 20),
                 Err(failure) => {
                     assert!(matches!(failure, Failure::Unwanted), "{failure}");
@@ -146,5 +182,15 @@ mod tests {
         let each = |seconds| move |second| Interest { is_awaited: false, asked_for: second / seconds };
         assert_eq!(given_up_after(false, each(49)).await, 86_400, "it is asked for again in time");
         assert_eq!(given_up_after(false, each(60)).await, 50);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_nobody_wants_makes_way_while_others_wait() {
+        let nobody = |_| Interest::default();
+        assert_eq!(given_up_for_others(true, nobody, |_| true).await, 0, "after half a second");
+        assert_eq!(given_up_for_others(true, nobody, |second| second >= 100).await, 100);
+        let until = |end| move |second| Interest { is_awaited: second < end, asked_for: 0 };
+        assert_eq!(given_up_for_others(true, until(100), |_| true).await, 100);
+        assert_eq!(given_up_for_others(true, until(u64::MAX), |_| true).await, 86_400, "somebody wants it");
     }
 }

@@ -29,6 +29,7 @@ use super::{
     expected::Expected,
     failure::Failure,
     fields::Fields,
+    lanes::Place,
     pace::{Interest, Pace},
     pool::WayHome,
     settings::FillSettings,
@@ -208,6 +209,11 @@ impl Stream<'_> {
         Interest { is_awaited: is_read || flight.is_awaited(), asked_for: flight.asked_for() }
     }
 
+    /// Whether it should make way for another object, if nobody wants it.
+    fn makes_way(&self) -> bool {
+        self.job.place.as_ref().is_some_and(Place::makes_way)
+    }
+
     /// There is more of it, and with the tail it begins.
     fn grew(&mut self, tail: Option<Tail>) {
         match (&self.source, tail, &self.head) {
@@ -237,7 +243,7 @@ async fn next_pieces(
                 Some(frame) => frame,
                 None => break,
             },
-            false => pace.wait(body.frame(), || stream.interest()).await?,
+            false => pace.wait(body.frame(), || stream.interest(), || stream.makes_way()).await?,
         };
         let Some(frame) = frame else { return Ok((pieces, true)) };
         let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;

@@ -26,7 +26,7 @@ use super::{
     client::Validators,
     entry::{Filled, Known, Landed},
     failure::Failure,
-    lanes::Lanes,
+    lanes::{Lanes, Place},
     receive,
     settings::FillSettings,
     streaming::StreamSource,
@@ -71,6 +71,8 @@ pub(super) struct Job {
     pub(super) client: ClientId,
     /// The place of the client that started the fill; `None` for a background fill.
     pub(super) _held: Option<FillPlace>,
+    /// One of the places of its origin; `None` while it waits for one.
+    pub(super) place: Option<Place>,
 }
 
 /// The result of a fetch.
@@ -93,7 +95,7 @@ pub(super) async fn run(fill: Arc<Fill>, ctx: TaskCtx) -> TaskResult {
             () = &mut emptied => return Ok(()),
             next = fill.lanes.next() => next,
         };
-        let Some((job, _place)) = next else { return Ok(()) };
+        let Some(job) = next else { return Ok(()) };
         let mut working = pin!(fill.work_or_turn_away(job, shutdown));
         tokio::select! {
             () = &mut working => {}
@@ -105,7 +107,7 @@ pub(super) async fn run(fill: Arc<Fill>, ctx: TaskCtx) -> TaskResult {
         }
     }
     fill.lanes.close();
-    while let Some((job, _place)) = fill.lanes.take_any() {
+    while let Some(job) = fill.lanes.take_any() {
         fill.work_or_turn_away(job, shutdown).await;
     }
     Ok(())
@@ -119,7 +121,7 @@ async fn turn_away(shutdown: &Shutdown, lanes: &Arc<Lanes>) {
         return std::future::pending().await;
     }
     lanes.close();
-    while let Some((job, _place)) = lanes.take_any() {
+    while let Some(job) = lanes.take_any() {
         job.turn_away();
     }
 }

@@ -27,6 +27,8 @@ const RESPOND_ASYNC: HeaderValue = HeaderValue::from_static("respond-async");
 const HIT: HeaderValue = HeaderValue::from_static("omnigate; hit");
 const STALE: HeaderValue = HeaderValue::from_static("omnigate; hit; detail=stale");
 const FILLED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; stored");
+/// It was fetched, and is not stored: the origin or the client does not want that, or the store takes nothing.
+const FETCHED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss");
 const STREAMED: HeaderValue = HeaderValue::from_static("omnigate; fwd=uri-miss; detail=streamed");
 /// What an origin says must not act in the name of the site that this edge serves: no scripts, no forms, an origin of its
 /// own, and nothing loaded from elsewhere. Images and styles within it still show.
@@ -79,11 +81,14 @@ impl Visit<'_> {
             Found::Stale(entry) => (entry, STALE),
             Found::Refused(refusal) => return Err(refusal.into()),
             Found::Missing => match self.fetch(fill, url, &request).await? {
-                Filled::Whole(entry) => (entry, FILLED),
+                Filled::Whole(entry) => {
+                    let status = fetched(&entry);
+                    (entry, status)
+                }
                 Filled::Streaming(stream) => return self.streamed(stream, place).await,
             },
         };
-        if status != FILLED {
+        if status == HIT || status == STALE {
             self.shared().metrics.hits.inc();
         }
         if let Some(source) = self.stored(fill, url, &entry).await? {
@@ -95,7 +100,7 @@ impl Visit<'_> {
             Filled::Streaming(stream) => return self.streamed(stream, place).await,
         };
         match self.stored(fill, url, &entry).await? {
-            Some(source) => self.entry(&entry, source, FILLED, place).await,
+            Some(source) => self.entry(&entry, source, fetched(&entry), place).await,
             None => Err(Reason::Quarantined.into()),
         }
     }
@@ -219,6 +224,11 @@ fn representation(entry: &Entry, source: Source) -> Representation {
         Some(unix) => representation.modified_at(unix),
         None => representation,
     }
+}
+
+/// How an object came that was not here.
+fn fetched(entry: &Entry) -> HeaderValue {
+    if entry.held().is_some() { FETCHED } else { FILLED }
 }
 
 /// Whether a browser that opens something of this type runs scripts in it. What is not known to be harmless is taken to be

@@ -55,15 +55,41 @@ fn a_fill_that_waits_too_long_for_its_turn_does_not_count_against_its_origin() {
             false => Act::Slowly(vec![tagged("", "short")], time / 10),
         });
         let node = Node::on(ground(&origin, time));
-        node.fill.begin(&node.url(&origin, "/long"), &wishes("")).unwrap();
-        eventually("it is on its way", || origin.asked() == 1);
-        let (waits, beyond) = (node.url(&origin, "/waits"), node.scope.clock().within(time + time / 2));
-        let late = node.block_on(node.fill.fetch(&waits, &wishes(""), beyond));
+        let (long, waits) = (node.url(&origin, "/long"), node.url(&origin, "/waits"));
+        let beyond = node.scope.clock().within(time + time / 2);
+        let directives = wishes("");
+        let late = node.block_on(async {
+            tokio::select! {
+                biased;
+                _ = node.fill.fetch(&long, &directives, node.deadline()) => panic!("it has no end"),
+                late = node.fill.fetch(&waits, &directives, beyond) => late,
+            }
+        });
         assert_eq!(reason(late), Reason::DownstreamTimeout);
         is_over.store(true, Ordering::SeqCst);
         // The one that waited comes before.
         node.fetch(&node.url(&origin, "/next")).expect("it is its turn");
         let asked = node.fetch(&waits).expect("the origin did not fail");
         assert_eq!(node.bytes(&asked), b"short");
+    });
+}
+
+#[test]
+fn a_fill_that_nobody_waits_for_makes_way_for_one_that_somebody_waits_for() {
+    with_growing_time(|time| {
+        let head =
+            "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncache-control: max-age=60\r\ncontent-length: 50000000\r\n\r\n";
+        let origin = Origin::start(move |_, request| match request.starts_with("get /long") {
+            true => Act::Trickle(head.into(), vec![b'x'; 1024], Box::new(|| true), Vec::new()),
+            false => Act::Say(tagged("", "short")),
+        });
+        let node = Node::on(ground(&origin, time * 2));
+        node.fill.begin(&node.url(&origin, "/long"), &wishes("")).unwrap();
+        eventually("it is on its way", || origin.asked() == 1);
+        let (next, soon) = (node.url(&origin, "/next"), node.scope.clock().within(time * 2));
+        let asked = node.block_on(node.fill.fetch(&next, &wishes(""), soon)).expect("it is its turn");
+        assert_eq!(node.bytes(&asked), b"short");
+        eventually("the other one is given up", || origin.closed() == 1);
+        assert_eq!(node.stored(), 1);
     });
 }

@@ -41,7 +41,11 @@ impl Origin {
                         }
                         again = head.to_ascii_lowercase().contains("if-none-match");
                         if !again {
-                            let fields = "etag: \"t\"\r\ncache-control: max-age=1, stale-while-revalidate=600\r\nage: 9\r\n";
+                            let lifetime = match head.contains("/unstored") {
+                                true => "no-store",
+                                false => "max-age=1, stale-while-revalidate=600",
+                            };
+                            let fields = format!("etag: \"t\"\r\ncache-control: {lifetime}\r\nage: 9\r\n");
                             let _ = write!(stream, "HTTP/1.1 200 X\r\n{fields}content-length: 3\r\n\r\nold");
                         }
                     }
@@ -54,17 +58,32 @@ impl Origin {
     }
 }
 
-#[test]
-fn refreshes_of_stale_objects_count_toward_the_fills_of_the_client_that_asked() {
-    let origin = Origin::start();
-    let edge = Running::start(
+fn in_front_of(origin: &Origin) -> Running {
+    Running::start(
         |_| {},
         |config| {
             config.mode = Mode::Live;
             let allow = AllowConfig::new(&origin.addr.to_string());
             config.allow = vec![AllowConfig { scheme: OriginScheme::Http, private: true, ..allow }];
         },
-    );
+    )
+}
+
+#[test]
+fn only_what_is_stored_is_said_to_be() {
+    let origin = Origin::start();
+    let edge = in_front_of(&origin);
+    for (name, status) in [("kept", "omnigate; fwd=uri-miss; stored"), ("unstored", "omnigate; fwd=uri-miss")]
+    {
+        let answer = edge.get(&format!("/edge/assets/{}/{name}", origin.addr));
+        assert_eq!((answer.status, answer.header("cache-status")), (200, status), "{name}");
+    }
+}
+
+#[test]
+fn refreshes_of_stale_objects_count_toward_the_fills_of_the_client_that_asked() {
+    let origin = Origin::start();
+    let edge = in_front_of(&origin);
     let path = |name: &str| format!("/edge/assets/{}/{name}", origin.addr);
     for round in 1..=3 {
         for nth in 0..8 {

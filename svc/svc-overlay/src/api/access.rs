@@ -6,7 +6,11 @@ use ron_transport::ConnInfo;
 use topics::{Filter, Pattern};
 use types::{Reason, Refusal};
 
+use super::route;
 use crate::{ApiAuth, shared::TokenKeys};
+
+/// Why what was opened without a token ends once tokens are asked for.
+const TOKEN_REQUIRED: &str = "token_required";
 
 /// Somebody who may ask.
 #[derive(Clone, Debug)]
@@ -33,9 +37,37 @@ impl Caller {
         self.may(TopicRight::Publish, pattern)
     }
 
-    /// Lets a subscription pass.
-    pub(super) fn may_subscribe(&self, filter: &Filter) -> Result<(), Refusal> {
-        filter.patterns().try_for_each(|pattern| self.may(TopicRight::Subscribe, pattern))
+    /// Lets a publication pass that came with the request of `sender` and not as a request of its own: it is judged as if it
+    /// were one.
+    pub(super) fn may_publish_within(
+        &self,
+        topic: &str,
+        sender: Sender<'_>,
+        unix: u64,
+    ) -> Result<(), Refusal> {
+        self.may_request(Sender { method: "POST", path: &route::path_to_publish(topic), ..sender }, unix)?;
+        self.may_publish(topic)
+    }
+
+    /// Lets a subscription pass that came with the request of `sender`. What that names beyond its path is judged as if it were
+    /// asked for with requests of its own.
+    pub(super) fn may_subscribe(
+        &self,
+        filter: &Filter,
+        sender: Sender<'_>,
+        unix: u64,
+    ) -> Result<(), Refusal> {
+        filter.patterns().try_for_each(|pattern| {
+            if let Some(path) = route::path_beyond(sender.path, pattern) {
+                self.may_request(Sender { path: &path, ..sender }, unix)?;
+            }
+            self.may(TopicRight::Subscribe, pattern)
+        })
+    }
+
+    fn may_request(&self, sender: Sender<'_>, unix: u64) -> Result<(), Refusal> {
+        let Self::Holder(bearer) = self else { return Ok(()) };
+        bearer.authorize(&sender.request(unix)).map_err(Refusal::from)
     }
 
     fn may(&self, right: TopicRight, pattern: Pattern<'_>) -> Result<(), Refusal> {
@@ -49,16 +81,21 @@ impl Caller {
         })
     }
 
-    /// Why what was shown is no longer good, if it is not.
-    pub(super) fn over(&self, tokens: &TokenKeys, unix: u64) -> Option<TokenError> {
-        let Self::Holder(bearer) = self else { return None };
-        if bearer.expires().is_some_and(|end| unix >= end) {
-            return Some(TokenError::Expired);
-        }
-        if tokens.revoked.contains(bearer.id()) {
-            return Some(TokenError::Revoked);
-        }
-        tokens.ring.find(bearer.key_id()).is_none().then_some(TokenError::UnknownKey)
+    /// Why what was shown is no longer good, if it is not, or that something has to be shown by now.
+    pub(super) fn over(&self, auth: ApiAuth, tokens: &TokenKeys, unix: u64) -> Option<&'static str> {
+        let Self::Holder(bearer) = self else {
+            return (auth != ApiAuth::None).then_some(TOKEN_REQUIRED);
+        };
+        let error = if bearer.expires().is_some_and(|end| unix >= end) {
+            TokenError::Expired
+        } else if tokens.revoked.contains(bearer.id()) {
+            TokenError::Revoked
+        } else if tokens.ring.find(bearer.key_id()).is_none() {
+            TokenError::UnknownKey
+        } else {
+            return None;
+        };
+        Some(error.as_str())
     }
 }
 
@@ -68,6 +105,20 @@ pub(super) struct Sender<'a> {
     pub(super) conn: &'a ConnInfo,
     pub(super) method: &'a str,
     pub(super) path: &'a str,
+}
+
+impl<'a> Sender<'a> {
+    fn request(self, unix: u64) -> captoken::Request<'a> {
+        captoken::Request {
+            path: self.path,
+            method: self.method,
+            ip: self.conn.client().map(|addr| addr.ip()),
+            now: unix,
+            tenant: None,
+            scope: None,
+            session: None,
+        }
+    }
 }
 
 /// Tells who shows a token.
@@ -84,16 +135,7 @@ pub(super) fn caller(
     let missing =
         || Refusal::new(Reason::Unauth, "send `Authorization: Bearer` with a capability for the topic");
     let token = token.ok_or_else(missing)?;
-    let request = captoken::Request {
-        path: sender.path,
-        method: sender.method,
-        ip: sender.conn.client().map(|addr| addr.ip()),
-        now: unix,
-        tenant: None,
-        scope: None,
-        session: None,
-    };
-    let shown = captoken::verify(token, &tokens.ring, &tokens.revoked, &request);
+    let shown = captoken::verify(token, &tokens.ring, &tokens.revoked, &sender.request(unix));
     shown.map(|bearer| Caller::Holder(Box::new(bearer))).map_err(Refusal::from)
 }
 

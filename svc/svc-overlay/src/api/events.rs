@@ -61,7 +61,7 @@ impl Stream {
         }
         if let Some(over) = self.state.over(&self.caller) {
             self.last = true;
-            return Some(format!("event: closed\ndata: {{\"reason\":\"{}\"}}\n\n", over.as_str()));
+            return Some(format!("event: closed\ndata: {{\"reason\":\"{over}\"}}\n\n"));
         }
         tokio::select! {
             biased;

@@ -2,7 +2,7 @@
 
 use http::{Method, Uri};
 use oap::Topic;
-use topics::Filter;
+use topics::{Filter, Pattern};
 use types::{Reason, Refusal};
 
 /// The prefix of every path.
@@ -55,6 +55,22 @@ impl Route {
             _ => Err(Refusal::new(Reason::NotFound, "a topic is heard of at its /events or /ws")),
         }
     }
+}
+
+/// The path at which a topic is published in.
+pub(super) fn path_to_publish(topic: &str) -> String {
+    format!("{PREFIX}{topic}")
+}
+
+/// The path at which a pattern would be heard of in the same way as at `path`; `None` if it is the one that `path` names.
+pub(super) fn path_beyond(path: &str, pattern: Pattern<'_>) -> Option<String> {
+    let (named, way) = path.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('/')).unwrap_or_default();
+    if decoded(named).is_ok_and(|named| named == pattern.as_str()) {
+        return None;
+    }
+    // As it is written in addresses.
+    let written = pattern.as_str().replace('>', "%3E");
+    Some(format!("{PREFIX}{written}/{way}"))
 }
 
 /// The topics of a subscription: that of the path, and those of `topic=` in the query.
@@ -124,6 +140,16 @@ mod tests {
             Ok(Route::Events(of(&["a.*", "b", "c.*"])))
         );
         assert_eq!(after(Some("topic=b&after=0%3A7-1")).map_err(|r| r.reason), Ok(Some("0:7-1".to_owned())));
+    }
+
+    #[test]
+    fn what_is_named_beyond_a_path_has_a_path_of_its_own() {
+        let beyond = |path: &str, pattern: &str| path_beyond(path, Pattern::new(pattern).expect(pattern));
+        assert_eq!(beyond("/v1/topics/a%2Fb/events", "a/b"), None);
+        assert_eq!(beyond("/v1/topics/a.%3e/ws", "a.>"), None);
+        assert_eq!(beyond("/v1/topics/a/events", "b.>").as_deref(), Some("/v1/topics/b.%3E/events"));
+        assert_eq!(beyond("/v1/topics/a/ws", "a/b.*").as_deref(), Some("/v1/topics/a/b.*/ws"));
+        assert_eq!(path_to_publish("a/b"), "/v1/topics/a/b");
     }
 
     #[test]

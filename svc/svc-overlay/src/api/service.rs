@@ -72,6 +72,7 @@ impl Handler {
             Route::Events(filter) => {
                 let (caller, client) = self.caller(conn, request)?;
                 let after = after(request)?;
+                caller.may_subscribe(&filter, sender_of(conn, request), self.state.unix())?;
                 self.events(filter, after, caller, client).await
             }
             Route::Socket(filter) => {
@@ -87,9 +88,8 @@ impl Handler {
     fn caller(&self, conn: &ConnInfo, request: &Parts) -> Result<(Caller, ClientKey), Refusal> {
         let (auth, tokens) =
             (self.state.settings.load().auth, Arc::clone(&self.state.overlay.settings.load().tokens));
-        let sender = Sender { conn, method: request.method.as_str(), path: request.uri.path() };
         let shown = access::bearer(&request.headers);
-        let caller = access::caller(shown, auth, &tokens, sender, self.state.unix())?;
+        let caller = access::caller(shown, auth, &tokens, sender_of(conn, request), self.state.unix())?;
         Ok((caller, ClientKey::of(&conn.peer)))
     }
 
@@ -100,7 +100,6 @@ impl Handler {
         caller: Caller,
         client: ClientKey,
     ) -> Result<Response, Refusal> {
-        caller.may_subscribe(&filter)?;
         let place = self.state.place(client, &caller)?;
         let feed = self.state.subscribe(&filter, after).await?;
         Ok(events::response(&self.state, feed, caller, place))
@@ -144,6 +143,10 @@ impl Handler {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
     }
+}
+
+fn sender_of<'a>(conn: &'a ConnInfo, request: &'a Parts) -> Sender<'a> {
+    Sender { conn, method: request.method.as_str(), path: request.uri.path() }
 }
 
 /// What a browser is told that asks before it sends a request of a page of another origin.

@@ -124,8 +124,12 @@ impl From {
 
     fn caller(&self, state: &State, token: Option<&[u8]>) -> Result<Caller, Refusal> {
         let (auth, tokens) = (state.settings.load().auth, Arc::clone(&state.overlay.settings.load().tokens));
-        let sender = Sender { conn: &self.conn, method: "GET", path: &self.path };
-        access::caller(token, auth, &tokens, sender, state.unix())
+        access::caller(token, auth, &tokens, self.sender(), state.unix())
+    }
+
+    /// The request that the WebSocket began with.
+    fn sender(&self) -> Sender<'_> {
+        Sender { conn: &self.conn, method: "GET", path: &self.path }
     }
 }
 
@@ -142,7 +146,7 @@ pub(super) fn open(
     let is_known = from.shown.is_some() || state.settings.load().auth == ApiAuth::None;
     let caller = if is_known { Some(from.caller(state, from.shown.as_deref())?) } else { None };
     if let Some(caller) = &caller {
-        caller.may_subscribe(&filter)?;
+        caller.may_subscribe(&filter, from.sender(), state.unix())?;
     }
     // Of the address alone until it is known whose it is.
     let place = state.place(from.client, caller.as_ref().unwrap_or(&Caller::Anybody))?;
@@ -205,12 +209,12 @@ impl Session {
             Some(caller) => caller,
             None => self.greet(socket, &filter).await?,
         };
-        let mut feed = self.subscribe(socket, None, &caller, &filter, after).await?;
+        let mut feed = self.subscribe(socket, None, &filter, after).await?;
         let clock = self.state.scope.clock();
         let mut heard_at = clock.now();
         loop {
             if let Some(over) = self.state.over(&caller) {
-                return Err(End::Told(CloseCode::Policy, over.as_str()));
+                return Err(End::Told(CloseCode::Policy, over));
             }
             tokio::select! {
                 biased;
@@ -258,7 +262,7 @@ impl Session {
             _ => Err(Refusal::new(Reason::Unauth, "say {\"op\": \"auth\", \"token\": …} first")),
         };
         let admitted = shown.and_then(|caller| {
-            caller.may_subscribe(filter)?;
+            caller.may_subscribe(filter, self.from.sender(), self.state.unix())?;
             let place = self.state.place(self.from.client, &caller)?;
             Ok((caller, place))
         });
@@ -284,10 +288,10 @@ impl Session {
                     .map_err(|refusal| (number, refusal))
             }
             Ok(Op::Subscribe { number, filter, after }) => {
-                if let Err(refusal) = caller.may_subscribe(&filter) {
+                if let Err(refusal) = caller.may_subscribe(&filter, self.from.sender(), self.state.unix()) {
                     Err((number, refusal))
                 } else {
-                    return self.subscribe(socket, number, caller, &filter, after).await.map(Some);
+                    return self.subscribe(socket, number, &filter, after).await.map(Some);
                 }
             }
             Ok(Op::Auth(_)) => Err((None, Refusal::new(Reason::Conflict, "a token was shown already"))),
@@ -306,20 +310,19 @@ impl Session {
         topic: oap::Topic,
         body: bytes::Bytes,
     ) -> Result<crate::Published, Refusal> {
-        caller.may_publish(topic.as_str())?;
+        caller.may_publish_within(topic.as_str(), self.from.sender(), self.state.unix())?;
         self.state.admit_publication(self.from.client, caller)?;
         self.state.publish(topic, body, Deadline::NEVER).await
     }
 
+    /// Subscribes to what the caller may subscribe to.
     async fn subscribe(
         &self,
         socket: &mut Socket,
         number: Option<u64>,
-        caller: &Caller,
         filter: &Filter,
         after: Option<Cursor>,
     ) -> Result<Feed, End> {
-        debug_assert!(caller.may_subscribe(filter).is_ok(), "asked before");
         match self.state.subscribe(filter, after).await {
             Ok(feed) => {
                 self.tell(socket, frames::subscribed(number, filter)).await?;

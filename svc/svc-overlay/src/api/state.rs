@@ -4,7 +4,7 @@ use std::{hash::RandomState, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use captoken::{TokenError, TokenId};
+use captoken::TokenId;
 use oap::Topic;
 use quota::{Bucket, Forgettable, Rate, ShardedBook};
 use ron_kernel::{Scope, supervisor::Children};
@@ -121,8 +121,8 @@ impl State {
     }
 
     /// Why what a caller showed is no longer good, if it is not.
-    pub(super) fn over(&self, caller: &Caller) -> Option<TokenError> {
-        caller.over(&self.overlay.settings.load().tokens, self.unix())
+    pub(super) fn over(&self, caller: &Caller) -> Option<&'static str> {
+        caller.over(self.settings.load().auth, &self.overlay.settings.load().tokens, self.unix())
     }
 
     /// Takes a place for a subscriber.

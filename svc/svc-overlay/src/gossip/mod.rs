@@ -36,6 +36,7 @@ pub(crate) use feedback::Pushed;
 use inbound::Batch;
 pub(crate) use inbound::{Inbound, refuse_while_shedding};
 use retention::Retained;
+pub(crate) use retention::digits;
 pub use retention::{EventId, InvalidEventId};
 pub(crate) use shard::SHARD;
 pub(crate) use subscribers::{After, Due, Heard, Joined, Place, SUBSCRIBER, Sink};
@@ -325,11 +326,12 @@ impl Gossip {
     }
 }
 
-/// FNV-1a: topics are short, and chosen by operators.
+/// FNV-1a, mixed: its upper bits alone hardly differ between names that differ in their last bytes.
 fn shard_of(topic: &Topic, shards: usize) -> usize {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = topic.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, step);
-    usize::try_from((hash >> 32) % shards as u64).unwrap_or(0)
+    let mixed = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    usize::try_from((mixed ^ (mixed >> 33)) % shards as u64).unwrap_or(0)
 }
 
 impl Handle {
@@ -368,6 +370,29 @@ impl Handle {
 mod tests {
     use super::*;
     use ron_kernel::Kernel;
+
+    #[test]
+    fn topics_with_similar_names_are_spread_over_all_shards() {
+        for shards in [2, 3, 4, 8, 16] {
+            for make in [
+                |number: u32| format!("room.{number:04}"),
+                |number| format!("room.{number}"),
+                |number| format!("{number:x}"),
+                |number| format!("user.{number}.inbox"),
+            ] {
+                let mut count = vec![0; shards];
+                for number in 0..1600 {
+                    count[shard_of(&Topic::new(&make(number)).unwrap(), shards)] += 1;
+                }
+                let fair = 1600 / shards;
+                assert!(
+                    count.iter().all(|count| (fair / 2..fair * 2).contains(count)),
+                    "{}: {count:?}",
+                    make(7)
+                );
+            }
+        }
+    }
 
     #[test]
     fn a_shard_that_cannot_be_told_of_new_topics_finds_the_latest_of_them_later() {

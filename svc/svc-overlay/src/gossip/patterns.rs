@@ -60,8 +60,9 @@ impl Patterns {
         self.active.iter().any(|text| Pattern::new(text).is_ok_and(|pattern| pattern.matches(topic)))
     }
 
-    /// What a peer is to be told: what is wanted here, for `hops` links, and what its other peers want, for one link less. Those
-    /// for the most links come first if there are too many. [`None`] if it knows, unless it is to be told `again`.
+    /// What a peer is to be told: what is wanted here, for `hops` links, and what the other peers want, for one link less than
+    /// they say and than what is wanted here. If there are too many, what is wanted here comes first, and then one of each peer
+    /// in turn, those for the most links first. [`None`] if it knows, unless it is to be told `again`.
     pub(super) fn news_for<'a>(
         &mut self,
         peer: u32,
@@ -69,18 +70,10 @@ impl Patterns {
         hops: u8,
         again: bool,
     ) -> Option<Vec<WantedPattern>> {
-        let mut wanted: Wanted = here.map(|pattern| (pattern.into(), hops)).collect();
-        for (_, theirs) in self.theirs.iter().filter(|(other, _)| **other != peer) {
-            for (pattern, left) in theirs.iter().filter(|(_, left)| **left > 1) {
-                let present = wanted.entry(pattern.clone()).or_default();
-                *present = (*present).max((left - 1).min(hops));
-            }
-        }
-        if wanted.len() > PATTERNS_MAX {
-            let mut order: Vec<_> = wanted.into_iter().collect();
-            order.sort_by(|(one, left), (other, right)| right.cmp(left).then(one.cmp(other)));
-            wanted = order.into_iter().take(PATTERNS_MAX).collect();
-        }
+        let here: BTreeSet<&str> = here.collect();
+        let mut wanted: Wanted =
+            here.into_iter().take(PATTERNS_MAX).map(|pattern| (pattern.into(), hops)).collect();
+        self.add_of_others(peer, hops, &mut wanted);
         let known = self.told.get(&peer).filter(|known| !known.is_empty());
         let is_news = known.map_or(!wanted.is_empty(), |known| again || *known != wanted);
         if !is_news {
@@ -88,6 +81,29 @@ impl Patterns {
         }
         self.told.insert(peer, wanted.clone());
         Some(wanted.into_iter().map(|(pattern, hops)| WantedPattern { pattern, hops }).collect())
+    }
+
+    /// Adds what peers other than this one want, one of each in turn, as long as there is room.
+    fn add_of_others(&self, peer: u32, hops: u8, wanted: &mut Wanted) {
+        let most = hops.saturating_sub(1).max(1);
+        let passed_on = |theirs: &'_ Wanted| {
+            let left = theirs.iter().filter(|(_, left)| **left > 1);
+            let mut left: Vec<(Box<str>, u8)> =
+                left.map(|(pattern, left)| (pattern.clone(), (left - 1).min(most))).collect();
+            left.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
+            left
+        };
+        let others = self.theirs.iter().filter(|(other, _)| **other != peer);
+        let others: Vec<_> = others.map(|(_, theirs)| passed_on(theirs)).collect();
+        for turn in 0..PATTERNS_MAX {
+            for (pattern, left) in others.iter().filter_map(|theirs| theirs.get(turn)) {
+                if let Some(present) = wanted.get_mut(pattern) {
+                    *present = (*present).max(*left);
+                } else if wanted.len() < PATTERNS_MAX {
+                    wanted.insert(pattern.clone(), *left);
+                }
+            }
+        }
     }
 
     /// Whether a peer was told of any.
@@ -130,12 +146,12 @@ mod tests {
         let mut patterns = Patterns::default();
         patterns.hear(1, wanted(&[("a.>", 3), ("b.>", 1)]));
         patterns.hear(2, wanted(&[("a.>", 2), ("c.>", 8)]));
-        assert_eq!(news(&mut patterns, 3, &["d.>"]), Some(wanted(&[("a.>", 2), ("c.>", 4), ("d.>", 4)])));
+        assert_eq!(news(&mut patterns, 3, &["d.>"]), Some(wanted(&[("a.>", 2), ("c.>", 3), ("d.>", 4)])));
         assert_eq!(news(&mut patterns, 3, &["d.>"]), None);
-        assert_eq!(news(&mut patterns, 1, &[]), Some(wanted(&[("a.>", 1), ("c.>", 4)])), "not its own");
+        assert_eq!(news(&mut patterns, 1, &[]), Some(wanted(&[("a.>", 1), ("c.>", 3)])), "not its own");
         assert_eq!(
             patterns.news_for(1, std::iter::empty(), 4, true),
-            Some(wanted(&[("a.>", 1), ("c.>", 4)]))
+            Some(wanted(&[("a.>", 1), ("c.>", 3)]))
         );
         patterns.gone(2);
         assert_eq!(news(&mut patterns, 1, &[]), Some(Vec::new()), "it is told that nothing is left");
@@ -158,6 +174,15 @@ mod tests {
         let told = news(&mut patterns, 5, &["here.>"]).unwrap_or_default();
         assert_eq!(told.len(), PATTERNS_MAX);
         assert!(told.iter().any(|wanted| &*wanted.pattern == "here.>"), "this node's own come first");
+        assert!(told.iter().any(|wanted| &*wanted.pattern == "quiet.*"), "then one of each peer");
+        // One that asks for as many links as there may be comes before nobody.
+        let mut patterns = Patterns::default();
+        let many: Vec<String> = (0..PATTERNS_MAX).map(|number| format!("*.{number:02}")).collect();
+        let many: Vec<_> = many.iter().map(|text| (text.as_str(), 8)).collect();
+        patterns.hear(1, wanted(&many));
+        let told = news(&mut patterns, 2, &["here.>", "there.>"]).unwrap_or_default();
+        let own = told.iter().filter(|wanted| wanted.hops == 4).map(|wanted| &*wanted.pattern);
+        assert_eq!((told.len(), own.collect::<Vec<_>>()), (PATTERNS_MAX, vec!["here.>", "there.>"]));
     }
 
     /// Three nodes in a ring, each a peer of the other two.

@@ -54,16 +54,23 @@ impl FromStr for EventId {
 
     fn from_str(text: &str) -> Result<Self, InvalidEventId> {
         let (life, number) = text.split_once('-').ok_or(InvalidEventId)?;
-        let number_of = |text: &str| text.parse().map_err(|_| InvalidEventId);
+        let number_of = |text| digits(text).ok_or(InvalidEventId);
         Ok(Self { life: number_of(life)?, number: number_of(number)? })
     }
+}
+
+/// A number that is written with digits and nothing else, not even a sign.
+pub(crate) fn digits<T: FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// The last events of one topic.
 #[derive(Debug)]
 pub(super) struct Retention {
     life: u64,
-    /// The number of the last event; zero before the first.
+    /// The number before the first event. It is higher than all that the topic had before, if the node left it meanwhile.
+    start: u64,
+    /// The number of the last event.
     last: u64,
     /// With their numbers in all that the shard tells.
     kept: VecDeque<(u64, Delivery)>,
@@ -76,17 +83,17 @@ pub(super) struct Retention {
 /// What a subscriber that comes back is told first.
 #[derive(Debug)]
 pub(super) struct Resumed<'a> {
-    /// Events after the one it heard last that are not kept any more; absent if the event is of another life, so that nobody
-    /// knows how many they are.
+    /// Events after the one it heard last that are not kept any more; absent if the event is of another life, or of before the
+    /// node left the topic, so that nobody knows how many they are.
     pub(super) gone: Option<u64>,
     /// The events that are kept, with their ids.
     pub(super) kept: Vec<(EventId, &'a Delivery)>,
 }
 
 impl Retention {
-    /// Nothing yet, in this life of the node.
-    pub(super) fn new(life: u64, limits: Retained) -> Self {
-        Self { life, last: 0, kept: VecDeque::new(), bytes: 0, dropped: 0, limits }
+    /// Nothing yet, in this life of the node, and with numbers after `start`.
+    pub(super) fn new(life: u64, start: u64, limits: Retained) -> Self {
+        Self { life, start, last: start, kept: VecDeque::new(), bytes: 0, dropped: 0, limits }
     }
 
     /// Keeps an event that has this number in all that the shard tells, and drops the oldest ones it has no room beside.
@@ -109,6 +116,20 @@ impl Retention {
         }
     }
 
+    /// Counts an event that is not kept. Nothing before it is kept either, so that what is kept has no hole.
+    pub(super) fn skip(&mut self, number: u64) {
+        self.clear();
+        self.last += 1;
+        self.dropped = number;
+    }
+
+    /// Drops all events.
+    pub(super) fn clear(&mut self) {
+        while !self.kept.is_empty() {
+            self.drop_oldest();
+        }
+    }
+
     /// Bytes that are kept.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
@@ -118,14 +139,14 @@ impl Retention {
     /// kept.
     pub(super) fn after_number(&self, heard: u64) -> (u64, impl Iterator<Item = (u64, EventId, &Delivery)>) {
         let before = self.last - self.kept.len() as u64;
-        let gone = self.dropped.saturating_sub(heard).min(before);
+        let gone = self.dropped.saturating_sub(heard).min(before - self.start);
         let kept = (before + 1..).zip(&self.kept).filter(move |(_, (number, _))| *number > heard);
         (gone, kept.map(|(own, (number, event))| (*number, self.id(own), event)))
     }
 
     /// Returns the events after the given one.
     pub(super) fn after(&self, heard: EventId) -> Resumed<'_> {
-        let is_known = heard.life == self.life && heard.number <= self.last;
+        let is_known = heard.life == self.life && (self.start..=self.last).contains(&heard.number);
         let heard = if is_known { heard.number } else { 0 };
         let before = self.last - self.kept.len() as u64;
         let kept = (before + 1..).zip(&self.kept).filter(|(number, _)| *number > heard);
@@ -159,7 +180,7 @@ mod tests {
 
     #[test]
     fn who_comes_back_gets_what_came_after_and_is_told_what_is_gone() {
-        let mut retention = Retention::new(7, LIMITS);
+        let mut retention = Retention::new(7, 0, LIMITS);
         let ids: Vec<_> =
             (0..5).map(|missed| retention.keep(missed + 1, Delivery::Lagging(missed))).collect();
         let resumed = retention.after(ids[2]);
@@ -174,19 +195,42 @@ mod tests {
 
     #[test]
     fn an_event_of_another_life_or_of_the_future_is_not_known() {
-        let mut retention = Retention::new(7, LIMITS);
+        let mut retention = Retention::new(7, 0, LIMITS);
         retention.keep(1, Delivery::Lagging(1));
         for heard in ["6-1", "7-2", "8-0"] {
             let resumed = retention.after(heard.parse().expect("an id"));
             assert_eq!((resumed.gone, numbers(&resumed)), (None, vec![1]), "{heard}");
         }
         assert_eq!(retention.id(1).to_string(), "7-1");
-        assert!(["", "7", "7-", "a-b", "7-1-1"].iter().all(|text| text.parse::<EventId>().is_err()));
+        assert!(
+            ["", "7", "7-", "a-b", "7-1-1", "+7-1", "7-+1"]
+                .iter()
+                .all(|text| text.parse::<EventId>().is_err())
+        );
+    }
+
+    #[test]
+    fn events_that_are_not_kept_are_told_as_gone() {
+        let mut retention = Retention::new(7, 10, LIMITS);
+        let heard = retention.keep(21, Delivery::Lagging(1));
+        retention.keep(22, Delivery::Lagging(1));
+        (23..=24).for_each(|number| retention.skip(number));
+        assert_eq!((heard.to_string().as_str(), retention.bytes()), ("7-11", 0));
+        retention.keep(25, Delivery::Lagging(1));
+        let resumed = retention.after(heard);
+        assert_eq!((resumed.gone, numbers(&resumed)), (Some(3), vec![15]));
+        assert_eq!((retention.after_number(21).0, retention.after_number(24).0), (3, 0));
+        assert_eq!(retention.after_number(0).0, 4, "not more than ever were");
+        // Of before the topic was left.
+        for heard in ["7-9", "7-1"] {
+            assert_eq!(retention.after(heard.parse().expect("an id")).gone, None, "{heard}");
+        }
+        assert_eq!(retention.after("7-10".parse().expect("an id")).gone, Some(4));
     }
 
     #[test]
     fn bytes_are_bounded_too() {
-        let mut retention = Retention::new(1, LIMITS);
+        let mut retention = Retention::new(1, 0, LIMITS);
         let id = oap::Entry { publisher: types::NodeId::new([1; 32]), incarnation: 1, seq: 1 };
         let id = id.in_topic(&oap::Topic::new("news").expect("a good name"));
         let body = bytes::Bytes::from(vec![0; 64 * 1024]);
@@ -199,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_subscriber_of_many_topics_goes_on_by_the_numbers_of_the_shard() {
-        let mut retention = Retention::new(7, Retained { events: 3, ..LIMITS });
+        let mut retention = Retention::new(7, 0, Retained { events: 3, ..LIMITS });
         // Every third event of the shard is of this topic.
         for number in 1..=10 {
             retention.keep(number * 3, Delivery::Lagging(number));
@@ -222,7 +266,7 @@ mod tests {
             events in 0_usize..20,
             heard in 0_u64..200,
         ) {
-            let mut retention = Retention::new(7, Retained { events, ..LIMITS });
+            let mut retention = Retention::new(7, 0, Retained { events, ..LIMITS });
             let numbers: Vec<u64> = steps.iter().scan(0, |at, step| { *at += step; Some(*at) }).collect();
             for number in &numbers {
                 retention.keep(*number, Delivery::Lagging(*number));

@@ -220,7 +220,8 @@ struct Audience {
     supply: Arc<Supply>,
     /// It is taken part in because a pattern means it.
     found: bool,
-    /// It is taken part in because a peer wants it by a pattern; nothing is kept of it while nobody hears of it here.
+    /// It is taken part in because a peer wants it by a pattern; nothing is kept of it once nobody has heard of it here for a
+    /// while.
     relayed: bool,
     /// Nobody hears of it, and when that has lasted long enough.
     leave_at: Option<Moment>,
@@ -388,31 +389,6 @@ impl Subscribers {
         self.topics.values().filter_map(|audience| audience.leave_at).min()
     }
 
-    /// Forgets the topics whose moment has come; those that are neither configured nor wanted by peers are to be left.
-    pub(super) fn take_unwanted(
-        &mut self,
-        now: Moment,
-        is_configured: impl Fn(&Topic) -> bool,
-        is_relayed: impl Fn(&Topic) -> bool,
-    ) -> Vec<Topic> {
-        let mut unwanted = Vec::new();
-        self.topics.retain(|topic, audience| {
-            let is_over = audience.leave_at.is_some_and(|at| at <= now);
-            if is_over && (is_configured(topic) || is_relayed(topic)) {
-                audience.relayed = !is_configured(topic);
-                audience.leave_at = None;
-                return true;
-            }
-            if is_over {
-                self.bytes -= audience.retention.bytes();
-                unwanted.push(topic.clone());
-            }
-            !is_over
-        });
-        unwanted.iter().for_each(|topic| self.supplies.forget(topic));
-        unwanted
-    }
-
     /// Nobody hears of the topic any more: those who subscribe to it alone hear that it is over.
     pub(super) fn end(&mut self, topic: &Topic) {
         if let Some(audience) = self.topics.remove(topic) {
@@ -458,12 +434,9 @@ impl Subscribers {
 
     /// Tells everybody of a gap.
     pub(super) fn gap(&mut self, gap: &Gap, metrics: &OverlayMetrics) {
-        if !self.is_told_of(&gap.topic) {
-            return;
-        }
+        let Some(heard) = self.keep(&gap.topic, Delivery::Gap(gap.clone())) else { return };
         let missing = gap.to.saturating_sub(gap.from).saturating_add(1).min(GAP_COUNTS);
         metrics.gaps.inc_by(missing);
-        let Some(heard) = self.keep(&gap.topic, Delivery::Gap(gap.clone())) else { return };
         let Some(audience) = self.topics.get(&gap.topic) else { return };
         if gap.reason != GapReason::BeforeJoining {
             audience.supply.misses(missing);
@@ -475,14 +448,17 @@ impl Subscribers {
         }
     }
 
-    /// Keeps an event of a topic for those who come back, within what may be kept of all topics.
+    /// Keeps an event of a topic for those who come back, within what may be kept of all topics. One that is only relayed is
+    /// counted, so that those who come back are told how many they missed.
     fn keep(&mut self, topic: &Topic, delivery: Delivery) -> Option<Heard> {
         let audience = self.topics.get_mut(topic)?;
-        if audience.relayed && audience.sinks.is_empty() {
-            return None;
-        }
         self.told += 1;
         let before = audience.retention.bytes();
+        if !audience.is_told() {
+            audience.retention.skip(self.told);
+            self.bytes -= before;
+            return None;
+        }
         let id = audience.retention.keep(self.told, delivery.clone());
         self.bytes = self.bytes + audience.retention.bytes() - before;
         while self.bytes > self.retained.all_bytes {
@@ -509,12 +485,14 @@ impl Subscribers {
 
     /// Who hears of a topic; new ones are those whose patterns mean it.
     fn audience(&mut self, topic: Topic) -> &mut Audience {
-        let Self { filters, life, retained, supplies, .. } = self;
+        let Self { filters, life, told, retained, supplies, .. } = self;
         self.topics.entry(topic).or_insert_with_key(|topic| {
+            // Beyond all numbers that the topic had if it was left: what was heard then is not known any more.
+            *told += u64::from(*told > 0);
             let meant = filters.iter().filter(|(_, (filter, _))| filter.matches_wild(topic.as_str()));
             Audience {
                 sinks: meant.map(|(number, (_, sink))| (*number, Arc::clone(sink))).collect(),
-                retention: Retention::new(*life, *retained),
+                retention: Retention::new(*life, *told, *retained),
                 supply: supplies.of(topic),
                 found: false,
                 relayed: false,
@@ -525,6 +503,11 @@ impl Subscribers {
 }
 
 impl Audience {
+    /// Whether anybody hears of it, now or when coming back.
+    fn is_told(&self) -> bool {
+        !self.relayed || !self.sinks.is_empty() || self.leave_at.is_some()
+    }
+
     /// Tells a subscriber what came after an event. A new queue has room for all that is kept.
     fn resume(&self, sink: &Sink, heard: EventId, place: Place) {
         let resumed = self.retention.after(heard);

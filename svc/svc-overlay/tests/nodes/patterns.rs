@@ -90,3 +90,71 @@ fn a_node_that_is_told_not_to_does_not_offer_patterns() {
     let Some(Message::Hello(theirs)) = peer.hear() else { panic!("no HELLO") };
     assert!(!theirs.features.has(Features::PATTERNS));
 }
+
+/// Has the node relay a topic that nobody subscribes to here.
+fn relayed(node: &Node, name: &str) -> (Hand, Hand) {
+    let (mut far, mut near) = (join(node.addr(), 1), join(node.addr(), 2));
+    node.wait_for_peers(2);
+    far.say(Message::Patterns(wanted("news.>", 3)));
+    near.hear_one(|said| matches!(said, Message::Patterns(_)));
+    let topic = Topic::new(name).unwrap();
+    near.say(Message::Subscribe(topic.clone()));
+    far.hear_one(|said| matches!(said, Message::Subscribe(said) if *said == topic));
+    (far, near)
+}
+
+#[test]
+fn a_subscriber_comes_back_to_all_that_was_published_in_a_topic_that_is_relayed_too() {
+    let node = Node::start(&plain(""));
+    let _peers = relayed(&node, "news.eu");
+    let mut heard = node.subscribe("news.eu");
+    node.publish("news.eu", "1");
+    let (last, _) = node.next_event(&mut heard);
+    drop(heard);
+    node.publish("news.eu", "2");
+    let mut heard = node.resume("news.eu", last);
+    node.publish("news.eu", "3");
+    assert_eq!([node.hear(&mut heard), node.hear(&mut heard)], ["2", "3"]);
+}
+
+#[test]
+fn a_subscriber_is_told_how_much_it_missed_of_a_topic_that_was_relayed_only() {
+    let node = Node::start(&plain(""));
+    let _peers = relayed(&node, "news.eu");
+    // Nothing is kept of these.
+    (1..=3).for_each(|number| drop(node.publish("news.eu", &number.to_string())));
+    let mut heard = node.subscribe("news.eu");
+    node.publish("news.eu", "4");
+    let (last, _) = node.next_event(&mut heard);
+    assert!(last.to_string().ends_with("-4"), "{last}");
+    let before = last.to_string().replace("-4", "-1").parse().unwrap();
+    let mut again = node.resume("news.eu", before);
+    assert!(matches!(node.next(&mut again), svc_overlay::Delivery::Lagging(2)));
+    assert_eq!(node.hear(&mut again), "4");
+}
+
+#[test]
+fn one_peer_with_many_patterns_keeps_no_other_peers_from_being_announced() {
+    let node = Node::start(&plain(""));
+    let (mut greedy, mut modest, mut told) =
+        (join(node.addr(), 1), join(node.addr(), 2), join(node.addr(), 3));
+    node.wait_for_peers(3);
+    modest.say(Message::Patterns(wanted("news.>", 4)));
+    let many = (0..oap::PATTERNS_MAX).map(|number| format!("*.{number:02}"));
+    let many =
+        many.map(|pattern| WantedPattern { pattern: pattern.as_str().into(), hops: oap::PATTERN_HOPS_MAX });
+    greedy.say(Message::Patterns(many.collect()));
+    loop {
+        let Message::Patterns(list) = told.hear_one(|said| matches!(said, Message::Patterns(_))) else {
+            unreachable!()
+        };
+        if list.len() == oap::PATTERNS_MAX {
+            assert!(list.iter().any(|wanted| &*wanted.pattern == "news.>"), "{list:?}");
+            assert!(
+                list.iter().all(|wanted| wanted.hops == 3),
+                "as if the node had them from its neighbours"
+            );
+            break;
+        }
+    }
+}

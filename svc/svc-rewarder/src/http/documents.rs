@@ -62,7 +62,11 @@ pub(super) async fn dispute(shared: &Shared, epoch: u64, body: Bytes) -> Answer 
 
 /// The objections to an epoch.
 pub(super) async fn disputes(shared: &Shared, epoch: u64) -> Answer {
-    let found = shared.with_store("find disputes", move |store| store.disputes(epoch)).await?;
+    let find = move |store: &EpochStore| {
+        let is_known = store.record(epoch)?.is_some() || !store.snapshots(epoch)?.is_empty();
+        if is_known { store.disputes(epoch).map(Some) } else { Ok(None) }
+    };
+    let found = shared.with_store("find disputes", find).await?.ok_or(RewarderError::Unknown("epoch"))?;
     Ok(answer::document(StatusCode::OK, &json!({ "epoch": epoch, "disputes": read_all(&found) })))
 }
 
@@ -86,6 +90,7 @@ pub(super) async fn corrections(shared: &Shared) -> Answer {
     let chain = shared.settings.load().policy.clone();
     let all = move |store: &EpochStore| store.corrections(&chain, 0, (1 << 53) - 1);
     let found = shared.with_store("find corrections", all).await?;
+    let found: Vec<String> = found.into_iter().map(|(_, document)| document).collect();
     Ok(answer::document(StatusCode::OK, &json!({ "corrections": read_all(&found) })))
 }
 
@@ -100,11 +105,12 @@ pub(super) async fn put_payees(shared: &Shared, body: Bytes) -> Answer {
     Ok(answer::document(StatusCode::OK, &said))
 }
 
-/// The newest registry of payees.
+/// The newest registry of payees that a trusted key has signed.
 pub(super) async fn payees(shared: &Shared) -> Answer {
-    let chain = shared.settings.load().policy.clone();
-    let found = shared.with_store("find payees", move |store| store.payees(&chain, None)).await?;
-    let document = found.ok_or(RewarderError::Unknown("registry of payees"))?;
+    let (store, settings) = (shared.store.clone(), shared.settings.load_full());
+    let find = move || taken_over::newest_payees(&store, &settings.policy_keys, &settings.policy);
+    let found = shared.ask("find payees", find).await?;
+    let (_, document) = found.ok_or(RewarderError::Unknown("registry of payees"))?;
     Ok(answer::bytes(document.into(), "application/json"))
 }
 

@@ -37,6 +37,9 @@ fn epochs_of(
     let next = records.last().filter(|_| records.len() as u64 == limit).map(|record| record.epoch);
     let mut epochs = Vec::new();
     for record in records.iter().filter(|record| record.has_files()) {
+        if artifacts.is_stale(record).map_err(|error| RewarderError::Files(error.to_string()))? {
+            continue;
+        }
         let found = search(artifacts, record.epoch, actor, actor, 1)?;
         if let Some(line) = found.into_iter().next() {
             epochs.push(json!({
@@ -50,9 +53,18 @@ fn epochs_of(
 
 /// The first lines of an epoch whose actors begin with some letters.
 pub(super) async fn beginning_with(shared: &Shared, epoch: u64, prefix: &str) -> Answer {
-    let (artifacts, wanted) = (shared.artifacts.clone(), prefix.to_owned());
-    let last = format!("{prefix}\u{7f}");
-    let look = move || search(&artifacts, epoch, &wanted, &last, MAX_FOUND);
+    let (artifacts, store) = (shared.artifacts.clone(), shared.store.clone());
+    let (wanted, last) = (prefix.to_owned(), format!("{prefix}\u{7f}"));
+    let look = move || {
+        let is_stale = match store.record(epoch)? {
+            None if store.snapshots(epoch)?.is_empty() => return Err(RewarderError::Unknown("epoch")),
+            None => false,
+            Some(record) => {
+                artifacts.is_stale(&record).map_err(|error| RewarderError::Files(error.to_string()))?
+            }
+        };
+        if is_stale { Ok(Vec::new()) } else { search(&artifacts, epoch, &wanted, &last, MAX_FOUND) }
+    };
     let deadline = shared.clock.within(shared.windows.duration() / 2);
     let looked = shared.scope.blocking().run("search an epoch", look);
     let lines = shared.scope.by("compute", deadline, looked).await???;

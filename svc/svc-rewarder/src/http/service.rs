@@ -18,7 +18,9 @@ use types::{ActorId, Deadline, Reason, Refusal};
 
 use super::{access, answer, ask, documents, history, places::Places, route::Route};
 use crate::{
-    RewarderError, calculus,
+    RewarderError,
+    artifacts::Artifacts,
+    calculus,
     calculus::Outcome,
     policies, reconcile,
     registry::Progress,
@@ -222,10 +224,12 @@ impl Handler {
             let closed =
                 store.documents(epoch)?.map(|(inputs, _)| calculus::closed_inputs(&inputs).collect());
             let closed: Option<Result<Vec<_>, _>> = closed;
-            let excluded = artifacts.read(epoch, bundle::EXCLUDED).unwrap_or_default();
+            let is_stale = artifacts.is_stale(&record).unwrap_or_default();
+            let read = |name| if is_stale { None } else { artifacts.read(epoch, name).unwrap_or_default() };
+            let excluded = read(bundle::EXCLUDED);
             let closed = closed.transpose()?.map(|closed| answer::counting(closed, excluded.as_deref()));
-            let manifest = artifacts.read(epoch, bundle::RUN).unwrap_or_default();
-            Ok((Some(record), listed, closed, manifest, artifacts.names(epoch).unwrap_or_default()))
+            let names = if is_stale { Vec::new() } else { artifacts.names(epoch).unwrap_or_default() };
+            Ok((Some(record), listed, closed, read(bundle::RUN), names))
         };
         let mut found = self.shared.ask("find epoch", find.clone()).await.map_err(refused)?;
         // Another node has computed it, and its files are not here yet.
@@ -296,7 +300,10 @@ impl Handler {
         let record =
             record.filter(|record| record.state.has_run()).ok_or(RewarderError::Unknown("computed epoch"))?;
         self.refuse_retired(&record)?;
-        let (calculus, kept) = (self.shared.calculus(), self.shared.registry.look(epoch));
+        let kept = self.shared.registry.look(epoch);
+        // One that was taken back elsewhere may be kept here.
+        let kept = kept.filter(|run| record.commitment.as_ref() == Some(&run.commitment().to_string()));
+        let calculus = self.shared.calculus();
         let prove = move || -> Result<_, RewarderError> {
             let run = match kept {
                 Some(run) => run,
@@ -324,9 +331,9 @@ impl Handler {
     }
 
     async fn file(&self, epoch: u64, name: &str) -> Answer {
-        let (artifacts, wanted) = (self.shared.artifacts.clone(), name.to_owned());
-        let read =
-            move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
+        let (artifacts, store) = (self.shared.artifacts.clone(), self.shared.store.clone());
+        let wanted = name.to_owned();
+        let read = move || served(&artifacts, &store, epoch, &wanted);
         let file = self.shared.ask("read file", read).await.map_err(refused)?;
         let file = match file {
             Some(file) => file,
@@ -353,7 +360,12 @@ impl Handler {
                 (shared.artifacts.clone(), shared.calculus(), shared.key.clone());
             let write = move || -> Result<(), RewarderError> {
                 let is_there = artifacts.read(epoch, bundle::RUN).unwrap_or_default().is_some();
-                if is_there { Ok(()) } else { writer::write_again((&artifacts, &calculus, &key), &record) }
+                let is_stale = artifacts.is_stale(&record).unwrap_or_default();
+                if is_there && !is_stale {
+                    Ok(())
+                } else {
+                    writer::write_again((&artifacts, &calculus, &key), &record)
+                }
             };
             let deadline = shared.clock.within(shared.windows.duration() / 2);
             let write = shared.scope.blocking().run("write files again", write);
@@ -361,8 +373,8 @@ impl Handler {
             written.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
         }
         let (artifacts, wanted) = (shared.artifacts.clone(), name.to_owned());
-        let read =
-            move || artifacts.read(epoch, &wanted).map_err(|error| RewarderError::Files(error.to_string()));
+        let store = shared.store.clone();
+        let read = move || served(&artifacts, &store, epoch, &wanted);
         let file = shared.ask("read file", read).await.map_err(refused)?;
         file.ok_or_else(|| RewarderError::Unknown("file").into())
     }
@@ -394,6 +406,20 @@ impl Handler {
         let said = json!({ "id": kept.id, "version": kept.version, "hash": kept.digest, "format": SignedPolicy::FORMAT });
         Ok(answer::document(StatusCode::OK, &said))
     }
+}
+
+/// A file of an epoch that is here, unless it is of a run that does not stand.
+fn served(
+    artifacts: &Artifacts,
+    store: &EpochStore,
+    epoch: u64,
+    name: &str,
+) -> Result<Option<Bytes>, RewarderError> {
+    let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
+    let Some(file) = artifacts.read(epoch, name).map_err(failed)? else { return Ok(None) };
+    let record = store.record(epoch)?;
+    let is_stale = record.map_or(Ok(false), |record| artifacts.is_stale(&record)).map_err(failed)?;
+    Ok((!is_stale).then_some(file))
 }
 
 /// How long a caller waits for the scheduler, unless it says how long.

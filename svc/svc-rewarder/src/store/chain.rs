@@ -6,7 +6,7 @@
 //! registry of payees it takes over. A place that came to no run is given up again when the epoch is set aside.
 
 use super::{
-    Changed, EpochStore, State, StoreError,
+    CONTRADICTED, Changed, EpochStore, State, StoreError,
     database::Value,
     missing,
     record::{self, count, text},
@@ -21,7 +21,22 @@ pub struct ChainPlace {
     pub corrections_after: u64,
     /// The last correction that takes effect in this run.
     pub corrections_to: u64,
+    /// Corrections up to that one that take effect nowhere.
+    pub left_out: Vec<u64>,
     /// The version of the registry of payees, if there is one.
+    pub payees: Option<u64>,
+}
+
+/// What an epoch is to take over at the end of its chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The last correction that a run before has taken over.
+    pub corrections_after: u64,
+    /// The last correction that is taken over.
+    pub corrections_to: u64,
+    /// Corrections between the two that are not.
+    pub left_out: Vec<u64>,
+    /// The version of the registry of payees.
     pub payees: Option<u64>,
 }
 
@@ -37,36 +52,57 @@ pub enum Kept {
 }
 
 impl EpochStore {
-    /// The place of an epoch in the chain of a policy; `None` if it has to wait for an epoch before it.
+    /// Whether it is an epoch's turn to get a place at the end of a chain.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn chain_place(&self, epoch: u64, chain: &str) -> Result<Option<ChainPlace>, StoreError> {
-        if let Some(place) = self.known_place(epoch)? {
-            return Ok(Some(place));
-        }
-        // An epoch waits for older ones that are not computed, and for any whose run has to be known first.
-        let change = "UPDATE rewarder_epochs SET chain = $1,
-                 link = (SELECT coalesce(max(link), 0) + 1 FROM rewarder_epochs WHERE chain = $1),
-                 corrections = (SELECT coalesce(max(number), 0) FROM rewarder_corrections WHERE chain = $1 AND number <=
-                     (SELECT coalesce(max(corrections), 0) + 64 FROM rewarder_epochs WHERE chain = $1)),
-                 payees = (SELECT max(version) FROM rewarder_payees WHERE chain = $1)
-             WHERE epoch = $2 AND link IS NULL AND state IN ($3, $4)
-             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = $1 AND other.commitment IS NULL)
-             AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.epoch < $2 AND other.state IN ($3, $4))";
-        let [sealed, computing] = [State::Sealed, State::Computing].map(Value::text);
-        self.0.execute(change, &[Value::text(chain), Value::number(epoch), sealed, computing])?;
-        self.known_place(epoch)
+    pub fn is_turn(&self, epoch: u64, chain: &str) -> Result<bool, StoreError> {
+        let turn = turn(["$1", "$2", "$3", "$4", "$5", "$6"]);
+        let find = format!("SELECT epoch FROM rewarder_epochs WHERE {turn}");
+        Ok(!self.0.query(&find, &turn_values(epoch, chain))?.is_empty())
+    }
+
+    /// Gives an epoch the place at the end of a chain, with what it takes over there. Says which place it has; `None` if it
+    /// has to wait, or if another took the place since the choice was made.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn take_place(
+        &self,
+        epoch: u64,
+        chain: &str,
+        choice: &Choice,
+    ) -> Result<Option<ChainPlace>, StoreError> {
+        let left_out: Vec<String> = choice.left_out.iter().map(u64::to_string).collect();
+        let change = format!(
+            "UPDATE rewarder_epochs SET corrections = $1, left_out = $2, payees = $3, chain = $4,
+                 link = (SELECT coalesce(max(link), 0) + 1 FROM rewarder_epochs WHERE chain = $4)
+             WHERE {} AND (SELECT coalesce(max(corrections), 0) FROM rewarder_epochs WHERE chain = $4) = $10",
+            turn(["$4", "$5", "$6", "$7", "$8", "$9"])
+        );
+        let mut parameters = vec![
+            Value::number(choice.corrections_to),
+            Value::text(left_out.join(" ")),
+            choice.payees.map_or(Value::Null, Value::number),
+        ];
+        parameters.extend(turn_values(epoch, chain));
+        parameters.push(Value::number(choice.corrections_after));
+        self.0.execute(&change, &parameters)?;
+        self.place(epoch)
     }
 
     /// The place that an epoch has; `None` if it has none.
-    fn known_place(&self, epoch: u64) -> Result<Option<ChainPlace>, StoreError> {
-        let find = "SELECT this.corrections, this.payees, before.epoch, before.commitment, before.corrections
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn place(&self, epoch: u64) -> Result<Option<ChainPlace>, StoreError> {
+        let find = "SELECT this.corrections, coalesce(this.left_out, ''), this.payees,
+                        before.epoch, before.commitment, before.corrections
                     FROM rewarder_epochs AS this LEFT JOIN rewarder_epochs AS before
                     ON before.chain = this.chain AND before.link = this.link - 1
                     WHERE this.epoch = $1 AND this.link IS NOT NULL";
         let Some(columns) = self.0.query(find, &[Value::number(epoch)])?.pop() else { return Ok(None) };
-        let [to, payees, before, commitment, after]: [Value; 5] = match columns.try_into() {
+        let [to, left_out, payees, before, commitment, after]: [Value; 6] = match columns.try_into() {
             Ok(columns) => columns,
             Err(_) => return missing(),
         };
@@ -75,8 +111,21 @@ impl EpochStore {
             previous: if before == Value::Null { None } else { Some((count(&before)?, text(commitment)?)) },
             corrections_after: number(&after)?,
             corrections_to: number(&to)?,
+            left_out: text(left_out)?.split(' ').filter_map(|number| number.parse().ok()).collect(),
             payees: if payees == Value::Null { None } else { Some(count(&payees)?) },
         }))
+    }
+
+    /// The corrections that no run of a chain has taken over, at most 64, each with its number; and the number of the last
+    /// that one has.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn waiting_corrections(&self, chain: &str) -> Result<(u64, Vec<(u64, String)>), StoreError> {
+        let find = "SELECT coalesce(max(corrections), 0) FROM rewarder_epochs WHERE chain = $1";
+        let found = self.0.query(find, &[Value::text(chain)])?;
+        let after = found.first().map_or_else(missing, |columns| super::count_of(columns))?;
+        Ok((after, self.corrections(chain, after, after.saturating_add(64))?))
     }
 
     /// Keeps what a run carries over to the next. The same run carries the same.
@@ -114,25 +163,29 @@ impl EpochStore {
         Ok(if kept > 0 { Kept::Now } else { Kept::Before })
     }
 
-    /// The signed corrections of a chain with numbers after one and up to another, in their order.
+    /// The signed corrections of a chain with numbers after one and up to another, in their order, with their numbers.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn corrections(&self, chain: &str, after: u64, to: u64) -> Result<Vec<String>, StoreError> {
+    pub fn corrections(&self, chain: &str, after: u64, to: u64) -> Result<Vec<(u64, String)>, StoreError> {
         let find =
-            "SELECT document FROM rewarder_corrections WHERE chain = $1 AND number > $2 AND number <= $3
+            "SELECT number, document FROM rewarder_corrections WHERE chain = $1 AND number > $2 AND number <= $3
                     ORDER BY number LIMIT 1000";
         let found = self.0.query(find, &[Value::text(chain), Value::number(after), Value::number(to)])?;
-        found.into_iter().flatten().map(text).collect()
+        let read = |columns: Vec<Value>| match <[Value; 2]>::try_from(columns) {
+            Ok([number, document]) => Ok((count(&number)?, text(document)?)),
+            Err(_) => missing(),
+        };
+        found.into_iter().map(read).collect()
     }
 
-    /// Keeps a version of the registry of payees. A version that is kept stays as it is.
+    /// Keeps a version of the registry of payees. A version that is kept stays as it is. Which one applies is not judged here.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn keep_payees(&self, chain: &str, version: u64, document: &str) -> Result<Kept, StoreError> {
-        let put = "INSERT INTO rewarder_payees (chain, version, document) SELECT $1, $2, $3
-                   WHERE NOT EXISTS (SELECT 1 FROM rewarder_payees WHERE chain = $1 AND version >= $2)";
+        let put = "INSERT INTO rewarder_payees (chain, version, document) VALUES ($1, $2, $3)
+                   ON CONFLICT DO NOTHING";
         let parameters = [Value::text(chain), Value::number(version), Value::text(document)];
         if self.0.execute(put, &parameters)? > 0 {
             return Ok(Kept::Now);
@@ -194,13 +247,22 @@ impl EpochStore {
         self.change(change, &[order, sealed, Value::number(epoch), quarantined])
     }
 
-    /// Notes an order with its epoch.
+    /// Sets an epoch aside that is neither settled nor set aside, as an order says, which is noted with it. Without a run it
+    /// gives up its place in the chain.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn note_order(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1 WHERE epoch = $2";
-        self.change(change, &[Value::text(format_args!("{order}\n")), Value::number(epoch)])
+    pub fn hold(&self, epoch: u64, reason: &str, order: &str) -> Result<Changed, StoreError> {
+        let change =
+            "UPDATE rewarder_epochs SET state = $1, reason = $2, orders = coalesce(orders, '') || $3,
+                 chain = CASE WHEN commitment IS NULL THEN NULL ELSE chain END,
+                 link = CASE WHEN commitment IS NULL THEN NULL ELSE link END,
+                 corrections = CASE WHEN commitment IS NULL THEN NULL ELSE corrections END,
+                 payees = CASE WHEN commitment IS NULL THEN NULL ELSE payees END
+             WHERE epoch = $4 AND state <> $5 AND state <> $1";
+        let [quarantined, settled] = [State::Quarantined, State::Settled].map(Value::text);
+        let order = Value::text(format_args!("{order}\n"));
+        self.change(change, &[quarantined, Value::text(reason), order, Value::number(epoch), settled])
     }
 
     /// Keeps an objection to an epoch, unless there are `most` of them.
@@ -235,12 +297,50 @@ impl EpochStore {
     }
 }
 
+/// When an epoch gets its place: every run before it is known, and it follows none that the ledger contradicts. Its
+/// parameters are those of [`turn_values`], under these names.
+fn turn([chain, epoch, sealed, computing, quarantined, contradicted]: [&str; 6]) -> String {
+    format!(
+        "rewarder_epochs.link IS NULL
+         AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = {chain} AND other.commitment IS NULL)
+         AND rewarder_epochs.epoch = {epoch} AND rewarder_epochs.state IN ({sealed}, {computing})
+         AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other
+             WHERE other.epoch < {epoch} AND other.state IN ({sealed}, {computing}))
+         AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other
+             WHERE other.chain = {chain} AND other.state = {quarantined} AND other.reason LIKE {contradicted})"
+    )
+}
+
+fn turn_values(epoch: u64, chain: &str) -> [Value; 6] {
+    let [sealed, computing, quarantined] =
+        [State::Sealed, State::Computing, State::Quarantined].map(Value::text);
+    [Value::text(chain), Value::number(epoch), sealed, computing, quarantined, Value::text(CONTRADICTED)]
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::time::Duration;
 
     use super::{super::Closing, *};
+
+    impl EpochStore {
+        /// The place of an epoch, with everything that waits.
+        fn chain_place(&self, epoch: u64, chain: &str) -> Result<Option<ChainPlace>, StoreError> {
+            if let Some(place) = self.place(epoch)? {
+                return Ok(Some(place));
+            }
+            let (after, waiting) = self.waiting_corrections(chain)?;
+            let payees = self.0.query("SELECT max(version) FROM rewarder_payees", &[])?;
+            let choice = Choice {
+                corrections_after: after,
+                corrections_to: waiting.last().map_or(after, |(number, _)| *number),
+                left_out: Vec::new(),
+                payees: payees[0].first().and_then(|version| count(version).ok()),
+            };
+            self.take_place(epoch, chain, &choice)
+        }
+    }
 
     fn store() -> EpochStore {
         EpochStore::in_memory(Duration::from_secs(60)).unwrap()
@@ -301,12 +401,34 @@ mod tests {
         assert_eq!((record.state, record.commitment, record.batches), (State::Sealed, None, 0));
         store.chain_place(2, "default").unwrap().unwrap();
         store.computed(2, "key", "other", 3).unwrap();
-        store.emitting(2).unwrap();
-        store.posted(2, 1).unwrap();
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Before, "that run was taken back");
+        store.emitting(2, "other").unwrap();
+        assert_eq!(store.posted(2, "two", 1).unwrap(), Changed::Before);
+        assert_eq!(store.posted(2, "other", 4).unwrap(), Changed::Before, "there are three");
+        store.posted(2, "other", 1).unwrap();
         store.quarantine(2, "why").unwrap();
         assert_eq!(store.compute_anew(2, "again").unwrap(), Changed::Before, "a part of it was paid");
         assert_eq!(store.release(2, "go on").unwrap(), Changed::Now);
         assert_eq!(store.record(2).unwrap().unwrap().state, State::Emitting);
+    }
+
+    #[test]
+    fn no_run_follows_one_that_the_ledger_contradicts() {
+        let store = store();
+        [1, 2, 3].into_iter().for_each(|epoch| close(&store, epoch));
+        store.chain_place(1, "default").unwrap().unwrap();
+        store.computed(1, "key", "one", 1).unwrap();
+        store.chain_place(2, "default").unwrap().unwrap();
+        store.computed(2, "key", "two", 1).unwrap();
+        store.quarantine(1, "conflict: the ledger has another run").unwrap();
+        assert_eq!(store.chain_place(3, "default").unwrap(), None);
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Before, "it follows 1");
+        store.release(1, "order").unwrap();
+        assert_eq!(store.emitting(2, "two").unwrap(), Changed::Now);
+        store.chain_place(3, "default").unwrap().unwrap();
+        store.quarantine(3, "conflict: the ledger has another run").unwrap();
+        close(&store, 4);
+        assert_eq!(store.chain_place(4, "default").unwrap(), None, "3 keeps its place without a run");
     }
 
     #[test]
@@ -323,14 +445,43 @@ mod tests {
         store.computed(1, "key", "one", 0).unwrap();
         let second = place(2);
         assert_eq!((second.corrections_after, second.corrections_to, second.payees), (0, 2, Some(4)));
-        assert_eq!(store.corrections("default", 0, 2).unwrap(), ["c1", "c2"]);
+        let both = [(1, "c1".to_owned()), (2, "c2".to_owned())];
+        assert_eq!(store.corrections("default", 0, 2).unwrap(), both);
         store.computed(2, "key", "two", 0).unwrap();
         assert_eq!((place(3).corrections_after, place(3).corrections_to), (2, 2));
         assert_eq!(store.keep_payees("default", 4, "other").unwrap(), Kept::Other);
-        assert_eq!(store.keep_payees("default", 3, "older").unwrap(), Kept::Other);
         assert_eq!(store.keep_payees("default", 4, "p4").unwrap(), Kept::Before);
         assert_eq!(store.payees("default", Some(4)).unwrap().as_deref(), Some("p4"));
         assert_eq!(store.payees("other", None).unwrap(), None);
+    }
+
+    #[test]
+    fn an_order_to_hold_is_noted_only_if_it_is_carried_out() {
+        let store = store();
+        close(&store, 1);
+        assert_eq!(store.hold(1, "held: why", "first").unwrap(), Changed::Now);
+        assert_eq!(store.hold(1, "held: why", "second").unwrap(), Changed::Before);
+        assert_eq!(store.orders(1).unwrap(), "first\n");
+        let record = store.record(1).unwrap().unwrap();
+        assert_eq!((record.state, record.reason.as_deref()), (State::Quarantined, Some("held: why")));
+    }
+
+    #[test]
+    fn a_choice_that_another_place_has_overtaken_is_made_again() {
+        let store = store();
+        [1, 2].into_iter().for_each(|epoch| close(&store, epoch));
+        store.keep_correction("default", "h1", "c1").unwrap();
+        let choice = Choice { corrections_to: 1, left_out: vec![1], ..Choice::default() };
+        assert!(!store.is_turn(2, "default").unwrap(), "1 is older");
+        let place = store.take_place(1, "default", &choice).unwrap().unwrap();
+        assert_eq!((place.corrections_to, place.left_out), (1, vec![1]));
+        store.computed(1, "key", "one", 0).unwrap();
+        assert!(store.is_turn(2, "default").unwrap());
+        assert_eq!(
+            store.take_place(2, "default", &choice).unwrap(),
+            None,
+            "1 has taken that correction over"
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::database::StoreError;
 /// How each version is made of the one before, the first of nothing. Never changed, only added to.
 ///
 /// `BLOB` is `BYTEA` to PostgreSQL. Numbers of epochs, batches and versions, and times, are below 2⁵³.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "CREATE TABLE IF NOT EXISTS rewarder_numbers (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
     CREATE TABLE IF NOT EXISTS rewarder_snapshots (
         epoch BIGINT NOT NULL, node TEXT NOT NULL, document TEXT NOT NULL, object TEXT NOT NULL,
@@ -45,6 +45,8 @@ const MIGRATIONS: [&str; 3] = [
     CREATE TABLE IF NOT EXISTS rewarder_disputes (
         epoch BIGINT NOT NULL, hash TEXT NOT NULL PRIMARY KEY, document TEXT NOT NULL
     );",
+    // The numbers of corrections that were to take effect in a run and do not.
+    "ALTER TABLE rewarder_epochs ADD COLUMN left_out TEXT;",
 ];
 
 /// Every table; those of PostgreSQL were in the schema `public` before they had one of their own.

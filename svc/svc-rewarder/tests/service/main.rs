@@ -16,4 +16,8 @@ mod life;
 mod parked;
 mod reconcile;
 mod repair;
+mod repair_documents;
+mod repair_files;
+mod repair_safety;
+mod stage;
 mod support;

@@ -2,88 +2,15 @@
 //! wrong is corrected, and every step is signed and published.
 
 use rewards::{
-    Action, Amount, Correction, Digest, Dispute, Epoch, ExclusionNotice, Int, Manifest, Order, PayeeEntry,
-    Payees, Policy, PolicyId, RunName, SignedCorrection, SignedOrder, SignedPayees, SignedPolicy,
+    Action, Amount, Correction, Digest, Dispute, Epoch, ExclusionNotice, Int, PayeeEntry, Payees, PolicyId,
+    RunName, SignedCorrection, SignedOrder, SignedPayees,
 };
-use ron_accounting::{SigningKey, Used, rows_of, seal_rows};
-use types::ActorId;
+use ron_accounting::SigningKey;
 
-use crate::support::{Running, Wish, eventually, fund};
-
-fn actor(name: &str) -> ActorId {
-    ActorId::new(name).unwrap()
-}
-
-/// A rewarder by ruleset 3, which computes when it is asked to, and the keys of two nodes that count.
-struct Stage {
-    running: Running,
-    nodes: [SigningKey; 2],
-}
-
-impl Stage {
-    fn new(pool: u64, minimum: u64) -> Self {
-        let nodes = [0, 1].map(|_| SigningKey::generate().unwrap());
-        let listed = nodes.iter().map(|key| key.node().to_string()).collect();
-        let running = Running::with(Wish { with_policy: false, pool, ..Wish::default() }, |config| {
-            config.accounting_nodes = listed;
-            config.automatic = false;
-        });
-        let terms = format!(
-            r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
-            "min_payout":"{minimum}","pool":"1000","residual":{{"rule":"keep"}},"ruleset":3,"version":1,
-            "weights_ppm":{{"provided.bytes":1000000}}}}"#
-        );
-        let terms = Policy::read(terms.as_bytes()).unwrap();
-        let signed = SignedPolicy::unsigned(terms).signed_by(&running.signer).to_bytes();
-        assert_eq!(running.ask("PUT", "/rewarder/policy/default", &[], &signed).status, 200);
-        Self { running, nodes }
-    }
-
-    /// Has the rewarder take in what a node counted in an epoch.
-    fn give(&self, epoch: u64, node: usize, counted: &[(&str, u128)]) {
-        let used = |(name, units): &(&str, u128)| Used {
-            actor: actor(name),
-            metric: "provided.bytes".to_owned(),
-            units: *units,
-        };
-        let rows: Vec<_> = counted.iter().map(used).collect();
-        let (file, root) = rows_of(&rows).unwrap();
-        let document = seal_rows(&self.nodes[node], epoch, rows.len(), root).unwrap().to_bytes();
-        let accepting = self.running.rewarder.accept_snapshot(document, file);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        assert!(runtime.block_on(accepting).unwrap());
-    }
-
-    fn compute(&self, epoch: u64, state: &str) -> Manifest {
-        let asked = self.running.ask("POST", &format!("/rewarder/epochs/{epoch}/compute"), &[], b"");
-        assert_eq!(asked.status, 202, "{asked:?}");
-        self.running.wait_for(Some(epoch), state);
-        self.manifest(epoch)
-    }
-
-    fn manifest(&self, epoch: u64) -> Manifest {
-        Manifest::read(&self.file(epoch, "run.json").1).unwrap()
-    }
-
-    fn file(&self, epoch: u64, name: &str) -> (u16, Vec<u8>) {
-        let answer = self.running.get(&format!("/rewarder/epochs/{epoch}/files/{name}"));
-        (answer.status, answer.body)
-    }
-
-    fn order(&self, epoch: u64, action: Action) -> Vec<u8> {
-        let order =
-            Order { epoch: Epoch::new(epoch).unwrap(), action, reason: "its disk lost rows".to_owned() };
-        SignedOrder::unsigned(order).signed_by(&self.running.signer).to_bytes()
-    }
-
-    fn submit_order(&self, epoch: u64, document: &[u8]) -> u16 {
-        self.running.ask("POST", &format!("/rewarder/epochs/{epoch}/order"), &[], document).status
-    }
-
-    fn paid(&self) -> [i128; 2] {
-        ["actor/alice", "actor/bob"].map(|account| self.running.balance(account))
-    }
-}
+use crate::{
+    stage::{Stage, actor},
+    support::{eventually, fund},
+};
 
 #[test]
 fn what_is_below_the_minimum_is_paid_in_a_later_epoch_and_every_run_names_the_one_before() {

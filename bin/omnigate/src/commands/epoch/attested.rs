@@ -17,7 +17,7 @@ pub(super) struct Attested {
 
 /// Reads every attestation in the bundle. One that is not good, or is about another run, is an error.
 pub(super) fn attested(folder: &Folder, run: &Run, trust: &Trust) -> Result<Attested, Failure> {
-    let names = folder.names("attestations", "");
+    let names = folder.names("attestations")?;
     let by = names.into_iter().map(|name| one(folder, run, name)).collect::<Result<Vec<_>, _>>()?;
     let nodes = by.iter().map(|key| NodeId::of_key(key.as_bytes()));
     let trusted = nodes.filter(|node| trust.has_node(node)).collect();

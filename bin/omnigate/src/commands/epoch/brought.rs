@@ -13,10 +13,10 @@ use crate::failure::Failure;
 /// Reads what a run of this policy takes over. Without `trusted` keys every signature has to be good.
 pub(super) fn brought(folder: &Folder, policy: &Policy, trusted: &[PublicKey]) -> Result<Brought, Failure> {
     if !policy.terms().ruleset.is_chained() {
-        return if folder.has(bundle::BROUGHT) {
-            Err(Failure::failed(format!("{}: the ruleset takes nothing over", bundle::BROUGHT)))
-        } else {
-            Ok(Brought::default())
+        let files = [bundle::BROUGHT, bundle::CARRIED, bundle::PAYEES, "corrections"];
+        return match files.into_iter().find(|file| folder.has(file)) {
+            Some(file) => Err(Failure::failed(format!("{file}: the ruleset takes nothing over"))),
+            None => Ok(Brought::default()),
         };
     }
     let wrong = |error| Failure::failed(format!("{}: {error}", bundle::BROUGHT));
@@ -57,7 +57,7 @@ fn corrections(
     names: &BroughtNames,
     trusted: &[PublicKey],
 ) -> Result<Vec<Correction>, Failure> {
-    let mut left: BTreeSet<_> = folder.names("corrections", "").into_iter().collect();
+    let mut left: BTreeSet<_> = folder.names("corrections")?.into_iter().collect();
     let mut found = Vec::new();
     for (corrects, hash) in &names.corrections {
         let name = bundle::correction_file(*hash);

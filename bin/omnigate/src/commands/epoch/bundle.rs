@@ -159,7 +159,7 @@ pub(super) fn seals(folder: &Folder, snapshots: &[Snapshot]) -> Result<Vec<(Acto
             [bundle::rows_file(snapshot.rows_root), bundle::sealed_rows_file(snapshot.rows_root)]
         })
         .collect();
-    let names = folder.names("snapshots", "").into_iter().filter(|name| !rows.contains(name));
+    let names = folder.names("snapshots")?.into_iter().filter(|name| !rows.contains(name));
     let mut sealed: Vec<_> = names.map(|name| seal(folder, snapshots, &name)).collect::<Result<_, _>>()?;
     sealed.sort_unstable();
     Ok(sealed)

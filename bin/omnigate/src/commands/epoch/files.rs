@@ -13,7 +13,9 @@ use std::{
 
 use rewards::bundle;
 use ron_accounting::MAX_ROW_BYTES;
+use ron_kernel::files::open_regular;
 
+use super::plain::plain;
 use crate::failure::Failure;
 
 /// The most bytes of a document that is read whole.
@@ -40,19 +42,19 @@ impl Folder {
         if folder.is_epoch() {
             return Ok(folder);
         }
-        let entries = fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-        let epochs = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-        let computed = epochs.map(|epoch| (epoch, Self(path.join(epoch.to_string()))));
-        let latest = computed.filter(|(_, folder)| folder.is_epoch()).max_by_key(|(epoch, _)| *epoch);
+        let latest = Self::epochs(path)?.into_iter().rfind(|(_, folder)| folder.is_epoch());
         let none = || unreadable(path, format_args!("it has no {} and no epochs", bundle::RUN));
         latest.map(|(_, folder)| folder).ok_or_else(none)
     }
 
-    /// The folders of epochs in a folder, in the order of their numbers.
+    /// The folders of epochs in a folder, in the order of their numbers. Each is named by the number as it is written in
+    /// documents, so that no epoch is there twice.
     pub(super) fn epochs(path: &Path) -> Result<Vec<(u64, Self)>, Failure> {
         let entries = fs::read_dir(path).map_err(|error| unreadable(path, error))?.filter_map(Result::ok);
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u64>().ok());
-        let mut epochs: Vec<_> = numbers.map(|epoch| (epoch, Self(path.join(epoch.to_string())))).collect();
+        let number = |name: &str| name.parse::<u64>().ok().filter(|number| number.to_string() == name);
+        let numbers = entries.filter_map(|entry| number(entry.file_name().to_str()?));
+        let folders = numbers.map(|epoch| (epoch, Self(path.join(epoch.to_string()))));
+        let mut epochs: Vec<_> = folders.filter(|(_, folder)| folder.0.is_dir()).collect();
         epochs.sort_by_key(|(epoch, _)| *epoch);
         Ok(epochs)
     }
@@ -71,27 +73,41 @@ impl Folder {
         &self.0
     }
 
+    /// Whether there is something of this name. If it is no file, it cannot be read, and is not overlooked.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.0.join(name).is_file()
+        let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        fs::symlink_metadata(self.0.join(name)).map_or_else(|error| !absent.contains(&error.kind()), |_| true)
     }
 
     /// Reads a document of the bundle.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
-        read(&self.0.join(name))
+        let path = self.0.join(name);
+        read_bounded(&path, open_regular(&path), MAX_DOCUMENT)
     }
 
     /// A file of rows as a node sealed it, whole.
     pub(super) fn read_rows(&self, name: &str) -> Result<Vec<u8>, Failure> {
-        read_bounded(&self.0.join(name), MAX_ROW_BYTES as u64)
+        let path = self.0.join(name);
+        read_bounded(&path, open_regular(&path), MAX_ROW_BYTES as u64)
     }
 
-    /// The names of the files in a folder below that end in `suffix`, in order; none if there is no such folder.
-    pub(super) fn names(&self, below: &str, suffix: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.0.join(below)).into_iter().flatten().filter_map(Result::ok);
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut names: Vec<_> = names.filter(|name| name.ends_with(suffix)).collect();
+    /// The names of everything in a folder below, in order; none if there is no such folder. A name that is not printable
+    /// text is an error.
+    pub(super) fn names(&self, below: &str) -> Result<Vec<String>, Failure> {
+        let path = self.0.join(below);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| unreadable(&path, error))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| unreadable(&path, error))?.file_name();
+            let printable = name.to_str().filter(|name| *name == plain(name));
+            let odd = || Failure::failed(format!("{below} has a file of the name {name:?}"));
+            names.push(format!("{below}/{}", printable.ok_or_else(odd)?));
+        }
         names.sort_unstable();
-        names.into_iter().map(|name| format!("{below}/{name}")).collect()
+        Ok(names)
     }
 
     /// Gives every line to `take`, without its line feed. Each line, also the last one, has to have one.
@@ -101,7 +117,7 @@ impl Folder {
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), Failure> {
         let path = self.0.join(name);
-        let file = File::open(&path).map_err(|error| unreadable(&path, error))?;
+        let file = open_regular(&path).map_err(|error| unreadable(&path, error))?;
         let mut file = BufReader::with_capacity(BUFFER, file);
         let mut line = Vec::new();
         loop {
@@ -126,14 +142,14 @@ impl Folder {
     }
 }
 
-/// A document by its path.
+/// A document by its path, as somebody named it who may mean a pipe.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_bounded(path, MAX_DOCUMENT)
+    read_bounded(path, File::open(path), MAX_DOCUMENT)
 }
 
-fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+fn read_bounded(path: &Path, opened: io::Result<File>, most: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| {
+    let read = opened.and_then(|file| {
         let length = usize::try_from(file.metadata()?.len().min(most)).unwrap_or_default();
         bytes.reserve_exact(length + 1); // One more, which says that the file ends there.
         file.take(most + 1).read_to_end(&mut bytes)

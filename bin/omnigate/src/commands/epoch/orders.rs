@@ -1,6 +1,7 @@
 //! Orders about an epoch and objections to it, as they are in its bundle. Each has to be signed, and to be about this epoch.
 
-use rewards::{Action, Dispute, Order, Run, SignedOrder, bundle, ed25519::Ed25519};
+use rewards::{Action, Dispute, Order, PublicKey, Run, SignedOrder, bundle, ed25519::Ed25519};
+use types::NodeId;
 
 use super::{files::Folder, trust::Trust};
 use crate::failure::Failure;
@@ -30,9 +31,27 @@ fn order(line: &[u8], run: &Run, trust: &Trust) -> Result<Order, String> {
     Ok(order.clone())
 }
 
-/// The objections that the bundle has.
-pub(super) fn disputes(folder: &Folder, run: &Run) -> Result<Vec<Dispute>, Failure> {
-    folder.names("disputes", "").into_iter().map(|name| dispute(folder, run, &name)).collect()
+/// The objections that the bundle has, by those who may object: the actor itself, a node that counts, and whoever signs
+/// policies, which is one of `policy_keys`.
+pub(super) fn disputes(
+    folder: &Folder,
+    run: &Run,
+    policy_keys: &[PublicKey],
+    trust: &Trust,
+) -> Result<Vec<Dispute>, Failure> {
+    let mut disputes = Vec::new();
+    for name in folder.names("disputes")? {
+        let dispute = dispute(folder, run, &name)?;
+        let node = NodeId::of_key(dispute.key.as_bytes());
+        let id = node.to_string();
+        let counts = run.inputs().snapshots().iter().any(|snapshot| snapshot.node.as_str() == id);
+        let may = dispute.actor.as_str() == id || counts || trust.has_node(&node);
+        if !may && !policy_keys.contains(&dispute.key) {
+            return Err(Failure::failed(format!("{name}: {} may not object to this run", dispute.key)));
+        }
+        disputes.push(dispute);
+    }
+    Ok(disputes)
 }
 
 fn dispute(folder: &Folder, run: &Run, name: &str) -> Result<Dispute, Failure> {

@@ -8,13 +8,16 @@ use rewards::{
 use serde_json::{Value, json};
 
 use super::{
+    examine::Examined,
+    plain::plain,
     trust::Check,
     verify::{Finding, Verified},
 };
 
 /// What is proved and what is not, the sums, and how the payouts asked for add up.
 pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'_>>)]) -> String {
-    let (run, manifest) = (&verified.run, verified.run.manifest());
+    let Examined { run, attested, excluded, parked, orders, disputes, .. } = &verified.examined;
+    let manifest = run.manifest();
     let Manifest { pool, paid, residual, .. } = manifest;
     let payees = run.allocations().filter(|allocation| allocation.payout.minor() > 0).count();
     let mut out = format!("epoch {}: {}\n", run.epoch(), verdict(verified));
@@ -48,20 +51,20 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     line("points", manifest.score_total.to_string());
     line("allocations", format!("{} lines, {}", run.lines(), manifest.allocations.root));
     line("run key", run.key().to_string());
-    for key in &verified.attested_by {
+    for key in &attested.by {
         line("attested by", key.to_string());
     }
-    for Excluded { snapshot, detail, .. } in &verified.excluded {
-        line("left out", format!("{}: {detail}", snapshot.node));
+    for Excluded { snapshot, detail, .. } in excluded {
+        line("left out", format!("{}: {}", snapshot.node, plain(detail)));
     }
-    for ParkedPayout { actor, amount, account, detail, .. } in &verified.parked {
-        line("parked", format!("{amount} of {actor} in {account}: {detail}"));
+    for ParkedPayout { actor, amount, account, detail, .. } in parked {
+        line("parked", format!("{amount} of {actor} in {}: {}", plain(account), plain(detail)));
     }
-    for order in &verified.orders {
-        line("order", format!("{}: {}", action(&order.action), order.reason));
+    for order in orders {
+        line("order", format!("{}: {}", action(&order.action), plain(&order.reason)));
     }
-    for dispute in &verified.disputes {
-        line("disputed", format!("the line of {}: {}", dispute.actor, dispute.reason));
+    for dispute in disputes {
+        line("disputed", format!("the line of {}: {}", dispute.actor, plain(&dispute.reason)));
     }
     for (actor, explanation) in explained {
         out += &explanation.as_ref().map_or_else(
@@ -146,7 +149,8 @@ fn reason(rule: Rule, run: &Run) -> String {
 /// The same for programs. Amounts are strings.
 pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'_>>)]) -> Value {
     let texts = |keys: &[rewards::PublicKey]| -> Vec<_> { keys.iter().map(ToString::to_string).collect() };
-    let manifest = verified.run.manifest();
+    let examined = &verified.examined;
+    let manifest = examined.run.manifest();
     let finding = |found: &Finding| {
         json!({ "check": found.check.name(), "proved": found.proved, "required": found.required,
             "detail": found.detail })
@@ -156,9 +160,9 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
         "checks": verified.findings.iter().map(finding).collect::<Vec<_>>(),
         "epoch": manifest.epoch.number(),
         "policy": { "id": manifest.policy_id.as_str(), "version": manifest.policy_version.get(),
-            "signed_by": texts(&verified.signed_by), "trusted": verified.is_proved(Check::Policy) },
+            "signed_by": texts(&examined.judged.keys), "trusted": verified.is_proved(Check::Policy) },
         "inputs": { "snapshots": manifest.snapshots.get(), "rows_checked": verified.is_proved(Check::Rows),
-            "sealed_by": verified.sealed_by.iter().map(|(node, key)| json!([node.as_str(), key.to_string()]))
+            "sealed_by": examined.sealed_by.iter().map(|(node, key)| json!([node.as_str(), key.to_string()]))
                 .collect::<Vec<_>>() },
         "pool": manifest.pool.to_string(),
         "paid": manifest.paid.to_string(),
@@ -167,16 +171,16 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
         "score_total": manifest.score_total.to_string(),
         "lines": manifest.allocations.lines.get(),
         "run_key": manifest.run_key.to_string(),
-        "commitment": verified.run.commitment().to_string(),
-        "attested_by": texts(&verified.attested_by),
-        "excluded": verified.excluded.iter().map(|excluded| json!({ "node": excluded.snapshot.node.as_str(),
+        "commitment": examined.run.commitment().to_string(),
+        "attested_by": texts(&examined.attested.by),
+        "excluded": examined.excluded.iter().map(|excluded| json!({ "node": excluded.snapshot.node.as_str(),
             "reason": excluded.reason, "detail": excluded.detail })).collect::<Vec<_>>(),
-        "parked": verified.parked.iter().map(|parked| json!({ "actor": parked.actor.as_str(),
+        "parked": examined.parked.iter().map(|parked| json!({ "actor": parked.actor.as_str(),
             "amount": parked.amount.to_string(), "account": parked.account, "reason": parked.reason,
             "detail": parked.detail })).collect::<Vec<_>>(),
-        "orders": verified.orders.iter().map(|order| json!({ "action": action(&order.action),
+        "orders": examined.orders.iter().map(|order| json!({ "action": action(&order.action),
             "reason": order.reason })).collect::<Vec<_>>(),
-        "disputes": verified.disputes.iter().map(|dispute| json!({ "actor": dispute.actor.as_str(),
+        "disputes": examined.disputes.iter().map(|dispute| json!({ "actor": dispute.actor.as_str(),
             "reason": dispute.reason, "key": dispute.key.to_string() })).collect::<Vec<_>>(),
         "actors": explained.iter().map(explanation_json).collect::<Vec<_>>(),
     })

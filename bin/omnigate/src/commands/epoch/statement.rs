@@ -1,10 +1,13 @@
-//! `omnigate epoch statement`: what one payee earned and was paid, epoch by epoch, from the files of epochs. To print, to
-//! read with a spreadsheet, or for programs.
+//! `omnigate epoch statement`: what one payee earned and is due, epoch by epoch, from the files of epochs. To print, to read
+//! with a spreadsheet, or for programs. Whether it was paid is in the ledger, which is not asked.
 
-use std::fmt::Write;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use clap::{Args, ValueEnum};
-use rewards::{AllocationLine, Due, Epoch, LineError, LineSearch, Manifest, SignedPayees, bundle};
+use rewards::{AllocationLine, Digest, Due, Epoch, LineError, LineSearch, Manifest, SignedPayees, bundle};
 use serde_json::{Value, json};
 use types::ActorId;
 
@@ -49,7 +52,7 @@ pub(crate) enum Form {
 struct Item {
     line: AllocationLine,
     manifest: Manifest,
-    /// The account that was paid.
+    /// The account that the payout goes to.
     payee: String,
     is_quarantined: bool,
 }
@@ -58,6 +61,8 @@ struct Item {
 struct Statement<'a> {
     actor: &'a str,
     items: Vec<Item>,
+    /// What waits for the next run, after the last of these: the sum over all policies.
+    carried: u128,
 }
 
 /// Epochs that one statement has at most.
@@ -69,19 +74,25 @@ const COLUMNS: [&str; 10] =
 
 /// Prints the statement.
 pub(super) fn run(args: &StatementArgs) -> Result<(), Failure> {
-    let mut items = Vec::new();
+    let (mut items, mut runs) = (Vec::new(), Vec::new());
     for (epoch, folder) in Folder::epochs(&args.epochs)? {
+        if !folder.has(bundle::RUN) {
+            continue;
+        }
+        let manifest = manifest(&folder, epoch)?;
         let is_wanted = args.from.is_none_or(|from| epoch >= from.number())
             && args.to.is_none_or(|to| epoch <= to.number());
-        if is_wanted && folder.has(bundle::RUN) {
-            items.extend(item(&folder, &args.actor)?);
+        if is_wanted {
+            items.extend(item(&folder, &args.actor, &manifest)?);
         }
+        runs.push((manifest, is_wanted));
         if items.len() > MAX_EPOCHS {
             return Err(Failure::failed(format!("there are more than {MAX_EPOCHS} epochs"))
                 .help("say which with --from and --to"));
         }
     }
-    let statement = Statement { actor: args.actor.as_str(), items };
+    let carried = carried(&runs, &items);
+    let statement = Statement { actor: args.actor.as_str(), items, carried };
     print(&match args.format {
         Form::Text => statement.text(),
         Form::Html => statement.html(),
@@ -90,24 +101,66 @@ pub(super) fn run(args: &StatementArgs) -> Result<(), Failure> {
     })
 }
 
+/// The manifest in the folder of this epoch.
+fn manifest(folder: &Folder, epoch: u64) -> Result<Manifest, Failure> {
+    let wrong = |what: &dyn std::fmt::Display| {
+        Failure::failed(format!("{}: {what}", folder.path().join(bundle::RUN).display()))
+    };
+    let manifest = Manifest::read(&folder.read(bundle::RUN)?).map_err(|error| wrong(&error))?;
+    if manifest.epoch.number() != epoch {
+        return Err(wrong(&format_args!("it is the run of epoch {}", manifest.epoch)));
+    }
+    Ok(manifest)
+}
+
 /// The actor's line of an epoch, proved to be one of the run's; `None` if it has none.
-fn item(folder: &Folder, actor: &ActorId) -> Result<Option<Item>, Failure> {
+fn item(folder: &Folder, actor: &ActorId, manifest: &Manifest) -> Result<Option<Item>, Failure> {
     let wrong =
         |what: &dyn std::fmt::Display| Failure::failed(format!("{}: {what}", folder.path().display()));
-    let manifest = Manifest::read(&folder.read(bundle::RUN)?).map_err(|error| wrong(&error))?;
     let mut search = LineSearch::new(actor.as_str());
     folder.lines(bundle::ALLOCATIONS, |line| search.line(line))?;
-    let line = match search.finish(&manifest) {
+    let line = match search.finish(manifest) {
         Ok(proof) => proof.allocation,
         Err(LineError::Absent) => return Ok(None),
         Err(error) => return Err(wrong(&error)),
     };
     let mut payee = actor.to_string();
-    if folder.has(bundle::PAYEES) {
-        let payees = SignedPayees::read(&folder.read(bundle::PAYEES)?).map_err(|error| wrong(&error))?;
-        payee = payees.payees().payee_of(actor.as_str(), manifest.epoch).to_owned();
+    let named = manifest.linked.as_ref().and_then(|linked| linked.brought.payees);
+    if named.is_some() || folder.has(bundle::PAYEES) {
+        let signed = SignedPayees::read(&folder.read(bundle::PAYEES)?).map_err(|error| wrong(&error))?;
+        let payees = signed.payees();
+        if named != Some((payees.hash(), payees.version)) {
+            return Err(wrong(&format_args!("{} is not the registry that the run names", bundle::PAYEES)));
+        }
+        payee = payees.payee_of(actor.as_str(), manifest.epoch).to_owned();
     }
-    Ok(Some(Item { line, manifest, payee, is_quarantined: folder.has(bundle::QUARANTINE) }))
+    let is_quarantined = folder.has(bundle::QUARANTINE);
+    Ok(Some(Item { line, manifest: manifest.clone(), payee, is_quarantined }))
+}
+
+/// What waits for the next run, after the last run of each policy that is wanted. The last is the one that no other follows,
+/// whatever their numbers; of several that are not connected, because runs between them are not there, that of the
+/// greatest number.
+fn carried(runs: &[(Manifest, bool)], items: &[Item]) -> u128 {
+    let previous = |run: &Manifest| run.linked.as_ref().and_then(|linked| linked.brought.previous);
+    let before: BTreeMap<Digest, Digest> =
+        runs.iter().filter_map(|(run, _)| Some((run.commitment(), previous(run)?.commitment))).collect();
+    let mut followed = BTreeSet::new();
+    for (run, _) in runs.iter().filter(|(_, is_wanted)| *is_wanted) {
+        let mut next = before.get(&run.commitment());
+        while let Some(earlier) = next.filter(|earlier| followed.insert(**earlier)) {
+            next = before.get(earlier);
+        }
+    }
+    let mut last = BTreeMap::new();
+    for (run, _) in runs.iter().filter(|(run, is_wanted)| *is_wanted && run.linked.is_some()) {
+        if !followed.contains(&run.commitment()) {
+            last.insert(run.policy_id.as_str(), run.epoch);
+        }
+    }
+    let is_last = |item: &&Item| last.get(item.manifest.policy_id.as_str()) == Some(&item.manifest.epoch);
+    let due = items.iter().filter(is_last).filter_map(|item| item.line.due);
+    due.map(|due| due.carried_out.minor()).sum()
 }
 
 impl Item {
@@ -131,21 +184,15 @@ impl Item {
 }
 
 impl Statement<'_> {
-    /// Returns the sum of all payouts.
+    /// Returns the sum of all payouts but those of epochs that are set aside.
     fn total(&self) -> u128 {
-        let paid = self.items.iter().filter(|item| !item.is_quarantined);
-        paid.map(|item| item.line.payout.minor()).sum()
-    }
-
-    /// What waits for the next epoch, after the last of these.
-    fn carried(&self) -> u128 {
-        let last = self.items.last().and_then(|item| item.line.due);
-        last.map_or(0, |due| due.carried_out.minor())
+        let due = self.items.iter().filter(|item| !item.is_quarantined);
+        due.map(|item| item.line.payout.minor()).sum()
     }
 
     fn summary(&self) -> String {
         let epochs = self.items.len();
-        format!("{epochs} epochs, {} paid in all, {} carried over to the next", self.total(), self.carried())
+        format!("{epochs} epochs, {} due in all, {} carried over to the next", self.total(), self.carried)
     }
 
     fn text(&self) -> String {
@@ -184,7 +231,7 @@ impl Statement<'_> {
             value
         };
         json!({
-            "actor": self.actor, "paid": self.total().to_string(), "carried": self.carried().to_string(),
+            "actor": self.actor, "due": self.total().to_string(), "carried": self.carried.to_string(),
             "epochs": self.items.iter().map(item).collect::<Vec<_>>(),
         })
     }
@@ -207,7 +254,7 @@ impl Statement<'_> {
             "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Statement of {actor}</title>\n\
              <style>{STYLE}</style>\n<h1>Statement</h1>\n<p>of <b>{actor}</b></p>\n<table>\n<thead><tr>{head}</tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table>\n<p>{}. Amounts are in minor units. Each run can be checked with \
-             <code>omnigate epoch verify</code>.</p>\n</html>\n",
+             <code>omnigate epoch verify</code>; its <code>--ledger</code> shows whether it was paid.</p>\n</html>\n",
             self.summary()
         )
     }

@@ -23,7 +23,7 @@ pub(super) enum Check {
     Rows,
     /// The run is the one that was published, or a trusted node attests to it.
     Commitment,
-    /// The runs before it lead to the first one of their chain.
+    /// The runs before it lead to the first one of their chain, and each of them is verified.
     Chain,
     /// Every payout is in the ledger.
     Settled,
@@ -58,13 +58,9 @@ impl fmt::Display for Check {
 pub(super) struct Required(BTreeSet<Check>);
 
 impl Required {
-    /// What a stranger needs; payouts too if there is a ledger to look into, and the chain if it is to be followed.
-    pub(super) fn usual(has_ledger: bool, has_chain: bool) -> Self {
-        let needed = |check: &Check| match check {
-            Check::Settled => has_ledger,
-            Check::Chain => has_chain,
-            _ => true,
-        };
+    /// What a stranger needs; payouts too if there is a ledger to look into.
+    pub(super) fn usual(has_ledger: bool) -> Self {
+        let needed = |check: &Check| *check != Check::Settled || has_ledger;
         Self(Check::ALL.into_iter().filter(needed).collect())
     }
 
@@ -153,7 +149,7 @@ fn nodes(path: &Path) -> Result<BTreeSet<NodeId>, Failure> {
     }
     match nodes.len() {
         0 => Err(Failure::failed(format!("{} names no node", path.display()))
-            .help("write one id a line, as `omnigate node id` prints it")),
+            .help("write one id a line, as `omnigate node id --rewarder` prints it")),
         1..=MAX_NODES => Ok(nodes),
         more => Err(Failure::failed(format!("{} names {more} nodes, more than {MAX_NODES}", path.display()))),
     }

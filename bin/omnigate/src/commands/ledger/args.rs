@@ -99,8 +99,9 @@ pub(crate) enum LedgerCommand {
     /// Post the transfers in a file, each exactly once. Exit codes: 0: all are posted; 1: some were refused, and
     /// are listed.
     ///
-    /// The file has a header line `key,from,to,amount,reference` and then one line for each transfer. The whole
-    /// file is checked before the first transfer is posted. If an import is interrupted, start it again with the
+    /// The file has a header line `key,from,to,amount,reference` and then one line for each transfer. A cell that
+    /// has a comma or a quote is written in quotes, with each quote doubled; the last line ends with a line feed. The
+    /// whole file is checked before the first transfer is posted. If an import is interrupted, start it again with the
     /// same file.
     Import {
         #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `omnigate ledger import`: many transfers from a file, each exactly once.
 //!
-//! A line is `key,from,to,amount,reference`. Everything is read and checked before the first transfer is posted. Each is posted
+//! A line is `key,from,to,amount,reference`; a cell with a comma or a quote is in quotes, as in any CSV file. Everything is read and checked before the first transfer is posted. Each is posted
 //! under its own key: an import that broke off is started again with the same file, and what was posted is not posted twice.
 
 use std::{collections::BTreeSet, path::Path};
@@ -98,6 +98,10 @@ fn read(path: &Path) -> Result<Vec<Row>, Failure> {
     if lines.next().map(|(_, line)| line) != Some(HEADER) {
         return Err(wrong(1, &format_args!("the first line is not `{HEADER}`")));
     }
+    if !text.ends_with('\n') {
+        let last = text.lines().count();
+        return Err(wrong(last, &"it does not end with a line feed: the file may have been cut off"));
+    }
     let (mut rows, mut keys) = (Vec::new(), BTreeSet::new());
     for (line, text) in lines.filter(|(_, text)| !text.is_empty()) {
         let row = row(line, text).map_err(|what| wrong(line, &what))?;
@@ -111,9 +115,10 @@ fn read(path: &Path) -> Result<Vec<Row>, Failure> {
 }
 
 fn row(line: usize, text: &str) -> Result<Row, String> {
-    let cells: Vec<&str> = text.splitn(5, ',').collect();
+    let cells = cells(text)?;
     let [key, from, to, amount, reference] = cells.as_slice() else {
-        return Err(format!("it has {} cells instead of 5", cells.len()));
+        let help = "; a cell with a comma is written in quotes";
+        return Err(format!("it has {} cells instead of 5{help}", cells.len()));
     };
     let said = |error: &dyn std::fmt::Display| error.to_string();
     Ok(Row {
@@ -126,4 +131,58 @@ fn row(line: usize, text: &str) -> Result<Row, String> {
             amount: amount.parse::<Amount>().map_err(|error| said(&error))?,
         },
     })
+}
+
+/// The cells of a line of CSV. A cell in quotes may have commas, and two quotes for one.
+fn cells(line: &str) -> Result<Vec<String>, &'static str> {
+    let (mut cells, mut rest) = (Vec::new(), line);
+    loop {
+        let (cell, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_cell(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                (rest[..end].to_owned(), &rest[end..])
+            }
+        };
+        if cell.contains('"') && !rest.starts_with('"') {
+            return Err("it has a quote in a cell that is not in quotes");
+        }
+        cells.push(cell);
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.is_empty() => return Ok(cells),
+            None => return Err("it has something between a cell's last quote and the comma"),
+        }
+    }
+}
+
+/// A cell in quotes, whose first is left out, and what is behind it.
+fn quoted_cell(mut rest: &str) -> Result<(String, &str), &'static str> {
+    let mut cell = String::new();
+    loop {
+        let (part, after) = rest.split_once('"').ok_or("it has a quote that is not closed")?;
+        cell.push_str(part);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                cell.push('"');
+                rest = more;
+            }
+            None => return Ok((cell, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::cells;
+
+    #[test]
+    fn cells_are_divided_as_in_any_csv_file() {
+        assert_eq!(cells("a,b,,\"c,\"\"d\"\"\",").unwrap(), ["a", "b", "", "c,\"d\"", ""]);
+        assert_eq!(cells("").unwrap(), [""]);
+        for wrong in ["a\"b", "\"a", "\"a\"b", "a,\"\"\""] {
+            assert!(cells(wrong).is_err(), "{wrong}");
+        }
+    }
 }
