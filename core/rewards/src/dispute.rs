@@ -87,7 +87,7 @@ fn message(run: RunName, actor: &ActorId, reason: &str) -> Vec<u8> {
     [b"omnigate.rewards.dispute.1\n", said.to_canonical().as_slice()].concat()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ed25519"))]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
