@@ -37,6 +37,7 @@ mod dangerous_settings;
 mod data_files;
 mod deadlines;
 mod decode_memory;
+mod denials;
 mod edge_blame;
 mod edge_damage;
 mod edge_places;
