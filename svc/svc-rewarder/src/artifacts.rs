@@ -3,10 +3,12 @@
 //!
 //! An epoch's folder appears whole or not at all: it is written under another name, synced, and renamed.
 
+mod sorted;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    io::{self, BufReader, BufWriter, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,6 +18,7 @@ use rewards::bundle;
 use ron_kernel::lock::Ranked;
 
 use crate::{crash, store::Record, topology::ARTIFACTS};
+use sorted::SortedLines;
 
 /// A function that writes one file.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + 'a>;
@@ -157,12 +160,14 @@ impl Artifacts {
         Ok(here.is_some() && here != record.commitment)
     }
 
-    /// Gives the lines of a file to `take`, without their line feeds, until it wants no more; none if there is no such file.
-    pub(crate) fn lines(
+    /// Gives the lines of a sorted file to `take`, without their line feeds, from the first that is not before what is looked
+    /// for, until it wants no more; none if there is no such file. Few of the lines before that are read.
+    pub(crate) fn sorted_lines(
         &self,
         epoch: u64,
         name: &str,
-        mut take: impl FnMut(&[u8]) -> bool,
+        is_before: impl Fn(&[u8]) -> bool,
+        take: impl FnMut(&[u8]) -> bool,
     ) -> io::Result<()> {
         match self {
             Self::Folder(folder) => {
@@ -170,22 +175,12 @@ impl Artifacts {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                     other => other?,
                 };
-                let mut file = BufReader::with_capacity(1 << 18, file);
-                let mut line = Vec::new();
-                while (&mut file).take(MAX_LINE).read_until(b'\n', &mut line)? > 0 {
-                    if !take(line.strip_suffix(b"\n").unwrap_or(&line)) {
-                        break;
-                    }
-                    line.clear();
-                }
-                Ok(())
+                SortedLines::new(BufReader::new(file), MAX_LINE)?.from_first(is_before, take)
             }
             Self::Memory(epochs) => {
                 let file = epochs.lock().get(&epoch).and_then(|files| files.get(name)).cloned();
-                let file = file.unwrap_or_default();
-                let mut lines = file.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                let _ = lines.all(take);
-                Ok(())
+                let file = io::Cursor::new(file.unwrap_or_default());
+                SortedLines::new(file, MAX_LINE)?.from_first(is_before, take)
             }
         }
     }

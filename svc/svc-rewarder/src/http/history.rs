@@ -1,5 +1,7 @@
 //! What an actor earned and was paid, epoch by epoch, and who is in an epoch: from the files of epochs that are kept here.
 
+use std::cell::Cell;
+
 use http::StatusCode;
 use rewards::AllocationLine;
 use ron_transport::Response;
@@ -19,7 +21,6 @@ pub(super) async fn of_actor(shared: &Shared, actor: &str, page: Page) -> Answer
     let actor = ActorId::new(actor).map_err(|error| RewarderError::Malformed(error.to_string()))?;
     let (artifacts, store, name) = (shared.artifacts.clone(), shared.store.clone(), actor.to_string());
     let look = move || epochs_of(&store, &artifacts, &name, page);
-    // Not bounded by the time of a call: files may have a million lines.
     let deadline = shared.clock.within(shared.windows.duration() / 2);
     let looked = shared.scope.blocking().run("find an actor's lines", look);
     let (epochs, next) = shared.scope.by("compute", deadline, looked).await???;
@@ -80,21 +81,22 @@ fn search(
     last: &str,
     most: usize,
 ) -> Result<Vec<Value>, RewarderError> {
-    let mut found = Vec::new();
-    let mut damaged = false;
-    let read = artifacts.lines(epoch, rewards::bundle::ALLOCATIONS, |line| {
-        let Ok(read) = AllocationLine::read(line) else {
-            damaged = true;
-            return false;
-        };
-        let name = read.actor.as_str();
-        if name >= first && name <= last {
+    let (mut found, damaged) = (Vec::new(), Cell::new(false));
+    let actor_of = |line: &[u8]| {
+        let read = AllocationLine::read(line).ok();
+        damaged.set(damaged.get() || read.is_none());
+        read.map(|line| line.actor)
+    };
+    let is_before = |line: &[u8]| actor_of(line).is_some_and(|actor| actor.as_str() < first);
+    let read = artifacts.sorted_lines(epoch, rewards::bundle::ALLOCATIONS, is_before, |line| {
+        let is_wanted = actor_of(line).is_some_and(|actor| actor.as_str() <= last);
+        if is_wanted {
             found.extend(serde_json::from_slice(line).ok());
         }
-        name <= last && found.len() < most
+        is_wanted && found.len() < most
     });
     match read {
-        Ok(()) if !damaged => Ok(found),
+        Ok(()) if !damaged.get() => Ok(found),
         Ok(()) => Err(RewarderError::Files(format!("a line of epoch {epoch} is damaged"))),
         Err(error) => Err(RewarderError::Files(format!("lines of epoch {epoch}: {error}"))),
     }
