@@ -175,12 +175,12 @@ impl Artifacts {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                     other => other?,
                 };
-                SortedLines::new(BufReader::new(file), MAX_LINE)?.from_first(is_before, take)
+                SortedLines::new(BufReader::new(file), MAX_LINE)?.each_from(is_before, take)
             }
             Self::Memory(epochs) => {
                 let file = epochs.lock().get(&epoch).and_then(|files| files.get(name)).cloned();
                 let file = io::Cursor::new(file.unwrap_or_default());
-                SortedLines::new(file, MAX_LINE)?.from_first(is_before, take)
+                SortedLines::new(file, MAX_LINE)?.each_from(is_before, take)
             }
         }
     }

@@ -22,7 +22,7 @@ impl<R: BufRead + Seek> SortedLines<R> {
 
     /// Gives the lines to `take`, without their line feeds, from the first that is not before what is looked for, until it wants
     /// no more. Lines for which `is_before` is true come first in the file.
-    pub(super) fn from_first(
+    pub(super) fn each_from(
         &mut self,
         is_before: impl Fn(&[u8]) -> bool,
         mut take: impl FnMut(&[u8]) -> bool,
@@ -83,7 +83,7 @@ mod tests {
             lines.push(String::from_utf8(line.to_vec()).unwrap());
             lines.len() < 3
         };
-        sorted.from_first(is_before, take).unwrap();
+        sorted.each_from(is_before, take).unwrap();
         (lines, looked_at.get())
     }
 

@@ -13,8 +13,10 @@ use crate::failure::Failure;
 /// Reads what a run of this policy takes over. Without `trusted` keys every signature has to be good.
 pub(super) fn brought(folder: &Folder, policy: &Policy, trusted: &[PublicKey]) -> Result<Brought, Failure> {
     if !policy.terms().ruleset.is_chained() {
-        let files = [bundle::BROUGHT, bundle::CARRIED, bundle::PAYEES, "corrections"];
-        return match files.into_iter().find(|file| folder.has(file)) {
+        let files = [bundle::BROUGHT, bundle::CARRIED, bundle::PAYEES];
+        let corrections = folder.names("corrections")?;
+        let found = files.into_iter().find(|file| folder.has(file));
+        return match found.or(corrections.first().map(String::as_str)) {
             Some(file) => Err(Failure::failed(format!("{file}: the ruleset takes nothing over"))),
             None => Ok(Brought::default()),
         };
