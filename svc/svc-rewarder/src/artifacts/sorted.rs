@@ -64,6 +64,7 @@ fn text(line: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::{cell::Cell, io::Cursor};
 
