@@ -34,7 +34,7 @@ impl Carried {
     /// The most actors that amounts are carried for.
     pub const MAX_LINES: usize = 10_000_000;
 
-    /// These amounts.
+    /// Collects amounts that are carried over, by actor.
     ///
     /// # Errors
     /// [`DocumentError::Wrong`], if they are not in the order of actors, one of them is zero or of the crowd called `other`,

@@ -21,7 +21,7 @@ use types::Reason;
 
 use crate::{config::AccessFormat, tenant::TenantName, upstream::Server};
 
-/// Of what a client says of itself, so much is told.
+/// The maximum length at which `Host`, `User-Agent` and `Referer` are logged, in bytes.
 const MAX_CLAIM: usize = 512;
 
 /// What is told of a request.
@@ -57,7 +57,7 @@ pub(crate) struct Line {
     pub(crate) tries: u32,
     /// The server that was asked last.
     pub(crate) server: Option<Arc<Server>>,
-    /// How long it took until there was the head of an upstream's response, or none.
+    /// The time from forwarding the request to the head of the response, or to the failure.
     pub(crate) waited: Option<Duration>,
 }
 
@@ -119,7 +119,7 @@ impl Line {
         Self { claims, version: request.version(), ..Self::new(at, corr_id, method, target) }
     }
 
-    /// A line of which nothing else is known.
+    /// A line with only these values; the others are unknown.
     pub(super) fn new(at: Duration, corr_id: HeaderValue, method: Method, target: Uri) -> Self {
         Self {
             at,

@@ -6,7 +6,7 @@ use http::{HeaderName, header};
 
 use crate::config::RouteConfig;
 
-/// Whether clients ordinarily show this field themselves, so that it cannot be taken from them on other routes.
+/// Whether clients ordinarily send this field themselves, so that other routes cannot remove it.
 pub(crate) fn is_clients_own(name: &HeaderName) -> bool {
     const CLIENTS_OWN: [HeaderName; 10] = [
         header::ACCEPT,
@@ -23,7 +23,7 @@ pub(crate) fn is_clients_own(name: &HeaderName) -> bool {
     CLIENTS_OWN.contains(name)
 }
 
-/// The fields that routes tell their servers by who a client is, each once.
+/// Returns the fields by which any of the routes tells its server who the client is, each once.
 pub(crate) fn fields<'c>(routes: impl Iterator<Item = &'c RouteConfig>) -> Vec<HeaderName> {
     let mut names: Vec<HeaderName> = routes
         .flat_map(|route| {

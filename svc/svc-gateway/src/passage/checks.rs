@@ -15,11 +15,11 @@ use crate::{
     upstream::{Held, Sent},
 };
 
-/// What the server that decides says of a request.
+/// The decision of the authorization server about a request.
 pub(super) enum Decision {
-    /// It may pass; the answer's fields say who sent it.
+    /// The request may pass; these fields of the answer say who sent it.
     Passes(HeaderMap),
-    /// It may not, and this is the client's answer.
+    /// The request may not pass; the client gets this response.
     Denied(Response),
 }
 
@@ -40,9 +40,9 @@ impl Passage<'_> {
         Ok(())
     }
 
-    /// Asks the server that decides about a request.
+    /// Asks the authorization server about a request.
     ///
-    /// It is asked with the request's slot, which is kept for as long as it works on the question, also if the client leaves.
+    /// The question holds the request's slot for as long as the server works on it, also if the client leaves.
     pub(super) async fn ask_decider(
         &self,
         auth: &ForwardAuth,
