@@ -3,7 +3,9 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
+    os::unix::process::CommandExt as _,
     path::Path,
+    process::Command,
 };
 
 use ron_transport::tls::{
@@ -157,6 +159,35 @@ fn a_token_that_may_look_cannot_change_anything_and_the_trail_says_who_tried() {
     }
     let mode = std::os::unix::fs::MetadataExt::mode(&node.path().join("audit.log").metadata().unwrap());
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// The status that curl gets for a POST to the admin listener, as the user `uid`.
+fn status_as(node: &Node, path: &str, uid: u32) -> String {
+    let curl = Command::new("curl")
+        .args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", "-H", "X-Omnigate: 1"])
+        .arg(format!("http://{}{path}", node.admin))
+        .current_dir("/")
+        .uid(uid)
+        .output()
+        .unwrap();
+    String::from_utf8(curl.stdout).unwrap()
+}
+
+#[test]
+fn without_a_token_other_users_of_the_machine_can_neither_reload_nor_stop_the_node() {
+    const NOBODY: u32 = 65534;
+    // In the default sandbox, which must not hide the owners of sockets.
+    let node = Node::start_in(tempfile::tempdir().unwrap(), "");
+    let own = rustix::process::geteuid().as_raw();
+    assert_eq!(status_as(&node, "/reload", own), "200", "the node's own user");
+    if own != 0 {
+        eprintln!("left out: only root can act as another user");
+        return;
+    }
+    for path in ["/reload", "/shutdown", "/overlay/pub/news", "/cache/purge"] {
+        assert_eq!(status_as(&node, path, NOBODY), "403", "{path}");
+    }
+    assert_eq!(status_as(&node, "/reload", own), "200", "the node is still up");
 }
 
 #[test]

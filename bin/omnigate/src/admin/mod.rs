@@ -8,6 +8,7 @@ mod console;
 mod endpoint;
 mod events;
 mod live;
+mod local_user;
 mod objects;
 mod overlay;
 mod readyz;

@@ -24,7 +24,7 @@ use super::{
     console::{self, Console},
     endpoint::{Audience, Endpoint},
     events::EventStreams,
-    live, objects,
+    live, local_user, objects,
     overlay::OverlayPages,
     readyz,
     rehearse::Rehearsal,
@@ -109,6 +109,15 @@ impl Shared {
         access::admit_operator(&self.tokens.load(), conn, uri, headers)
     }
 
+    /// Lets a local caller without a token pass if its process belongs to root or to the node's own user. A Unix socket has
+    /// permissions of its own.
+    async fn admit_user(&self, conn: &ConnInfo) -> Result<(), Refusal> {
+        let Some(client) = conn.client() else { return Ok(()) };
+        let looked_up =
+            self.scope.blocking().run("find the caller's user", move || local_user::admit_user(client));
+        looked_up.await.unwrap_or_else(|error| Err(Refusal::new(Reason::Busy, error.to_string())))
+    }
+
     /// Answers, and adds to the audit trail what changes something or is refused to its sender.
     async fn answer_audited(&self, conn: &ConnInfo, request: Parts, body: Body) -> Result<Response, Refusal> {
         let operator = self.operator(conn, &request.uri, &request.headers);
@@ -150,7 +159,11 @@ impl Shared {
             return Ok(reply::see(Endpoint::Console.path()));
         }
         if endpoint.audience() == Audience::Operator {
-            access::admit_role(operator.as_ref().map_err(Clone::clone)?, endpoint.role())?;
+            let operator = operator.as_ref().map_err(Clone::clone)?;
+            access::admit_role(operator, endpoint.role())?;
+            if endpoint.role() == Role::Operate && operator.token.is_none() {
+                self.admit_user(conn).await?;
+            }
         }
         if !endpoint.takes(&request.method) {
             self.scope.metrics().rejected(Reason::MethodNotAllowed).inc();
