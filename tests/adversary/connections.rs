@@ -13,6 +13,11 @@ const ATTACKERS: u8 = 5;
 fn assert_served_beside(head: &'static str) {
     let upstream = Upstream::start();
     let node = Node::start(&format!("max_conns = {MAX_CONNS}\n{}", to(upstream.addr)));
+    assert_honest_are_served(&node, head, MAX_CONNS / 4);
+}
+
+/// The same with a node that is there, and with attackers that hold so many connections each.
+fn assert_honest_are_served(node: &Node, head: &'static str, held_by_each: usize) {
     let over = Flag::default();
     thread::scope(|s| {
         let _end = over.set_at_the_end();
@@ -23,13 +28,13 @@ fn assert_served_beside(head: &'static str) {
                 let mut held: Vec<Client> = Vec::new();
                 while !over.is_set() {
                     held.retain_mut(|client| client.send_raw("").is_ok());
-                    held.drain(..held.len().saturating_sub(MAX_CONNS / 4));
+                    held.drain(..held.len().saturating_sub(held_by_each));
                     if let Ok(mut client) = Client::connect_from(2 + at, gateway)
                         && client.send_raw(head).is_ok()
                     {
                         held.push(client);
                     }
-                    if held.len() >= MAX_CONNS / 4 {
+                    if held.len() >= held_by_each {
                         let _ = ready.send(());
                         thread::park_timeout(Duration::from_millis(5));
                     }
@@ -49,6 +54,19 @@ fn assert_served_beside(head: &'static str) {
 #[test]
 fn silent_connections_of_several_addresses_lock_nobody_out() {
     assert_served_beside("");
+}
+
+#[test]
+fn where_few_files_may_be_open_the_node_keeps_some_for_its_servers() {
+    let upstream = Upstream::start();
+    // One client may have 256 of the 1,024 connections, and the process has 240 descriptors in all.
+    let node = Node::start_with_files(240, &to(upstream.addr));
+    assert!(node.log().contains("max_conns"), "the operator is told: {}", node.log());
+    for head in ["", "GET / HTTP/1.1\r\nx-more: "] {
+        assert_honest_are_served(&node, head, 60);
+    }
+    let failures = node.metric("upstream_failures_total");
+    assert!(failures < 1.0, "a server was blamed for what the node lacks: {failures}");
 }
 
 #[test]

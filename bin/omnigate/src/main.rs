@@ -26,5 +26,6 @@ static ALLOCATOR: ron_alloc::Allocator = ron_alloc::Allocator;
 
 fn main() -> ExitCode {
     ron_alloc::return_memory_promptly();
+    ron_transport::descriptors::raise_limit();
     commands::main()
 }

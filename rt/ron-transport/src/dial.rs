@@ -9,6 +9,7 @@ use tokio::{
 
 use crate::{
     addr::{Endpoint, Host, Target},
+    descriptors,
     resolve::{ResolveError, Resolver},
     socks5::{self, Socks5Error, Socks5Proxy},
     stream::Stream,
@@ -73,6 +74,16 @@ impl DialError {
                 source.kind(),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
             ),
+        }
+    }
+
+    /// Whether this machine lacked what a connection needs, such as a file descriptor. Nothing is known about the server then.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => descriptors::are_exhausted(source),
+            Self::Resolve { source, .. } => source.is_local(),
+            Self::Timeout { .. } | Self::Refused { .. } | Self::Proxy { .. } => false,
         }
     }
 

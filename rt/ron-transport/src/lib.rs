@@ -10,6 +10,7 @@ pub mod caps;
 pub mod client;
 pub mod corr_id;
 pub mod deadline;
+pub mod descriptors;
 pub mod dial;
 mod field_values;
 pub mod files;

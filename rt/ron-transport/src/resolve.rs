@@ -20,7 +20,7 @@ use ron_kernel::{
 use tokio::sync::watch;
 use types::Moment;
 
-use crate::locks;
+use crate::{descriptors, locks};
 
 /// Most addresses of one name that are kept, in the resolver's order.
 pub const MAX_ADDRESSES: usize = 8;
@@ -47,6 +47,18 @@ pub enum ResolveError {
     /// The system's resolver failed with this error.
     #[error("{0}")]
     Failed(Arc<io::Error>),
+}
+
+impl ResolveError {
+    /// Whether this machine lacked what a look-up needs, such as a file descriptor. Nothing is known about the name then.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Fault(_) => true,
+            Self::NoAddress => false,
+            Self::Failed(error) => descriptors::are_exhausted(error),
+        }
+    }
 }
 
 /// Looks names up and remembers the answers. Cheap to clone; clones share what they remember.

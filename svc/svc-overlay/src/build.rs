@@ -23,6 +23,7 @@ use ron_kernel::{
 use ron_transport::{
     addr::ListenAddr,
     caps::ConnCaps,
+    descriptors,
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
     tls::{
@@ -289,7 +290,8 @@ impl Overlay {
         let (shared, door, dialers) =
             (Arc::clone(&self.shared), Arc::clone(&self.door), Arc::clone(&self.dialers));
         Ok(Box::new(move || {
-            shared.caps.set_limits(config.transport.max_conns, config.transport.per_client());
+            let max_conns = descriptors::fitting(config.transport.max_conns);
+            shared.caps.set_limits(max_conns, config.transport.per_client());
             shared.gossip.follow(&settings.topics);
             shared.settings.store(Arc::new(settings));
             if let Some(listener) = listener {
@@ -340,7 +342,7 @@ fn share(
         key,
         settings: ArcSwap::from_pointee(settings),
         peers: Peers::new(scope, me),
-        caps: ConnCaps::new(config.transport.max_conns, config.transport.per_client()),
+        caps: ConnCaps::new(descriptors::fitting(config.transport.max_conns), config.transport.per_client()),
         handshakes: Handshakes::new(HANDSHAKES),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,

@@ -42,6 +42,17 @@ impl Node {
         Self::start_in(dir, gateway)
     }
 
+    /// Starts a node that may open `files` files, and waits until it is ready.
+    pub(crate) fn start_with_files(files: usize, gateway: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("bin")).unwrap();
+        let starter = dir.path().join("bin/omnigate");
+        let script = format!("#!/bin/sh\nulimit -n {files}\nexec {} \"$@\"\n", program().display());
+        std::fs::write(&starter, script).unwrap();
+        std::fs::set_permissions(&starter, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        Self::start_in(dir, gateway)
+    }
+
     /// Starts a node whose standard output nobody reads.
     pub(crate) fn start_unread(gateway: &str) -> Self {
         let mut node = Self::begin_with(tempfile::tempdir().unwrap(), gateway, Stdio::piped());

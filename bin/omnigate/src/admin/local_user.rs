@@ -4,7 +4,7 @@
 use std::{
     fs::File,
     io::{self, BufRead, BufReader},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
 use types::{Reason, Refusal};
@@ -91,6 +91,8 @@ fn spellings(client: SocketAddr) -> [String; 2] {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     const HEAD: &str =

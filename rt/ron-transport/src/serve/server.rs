@@ -20,6 +20,7 @@ use super::{CONNECTION, H2_STREAM, HttpLimits, LISTENER, listener, spare::Spare,
 use crate::{
     addr::ListenAddr,
     caps::{CapError, ClientKey, ConnCaps},
+    descriptors,
     listen::{BindError, BindOptions, Listener},
     locks,
     proxy_protocol::TrustedSources,
@@ -118,9 +119,10 @@ impl<S: Service> HttpServer<S> {
         let services = scope.planes().cores().iter().map(|core| Arc::new(service(core.index()))).collect();
         let listener = plan.listener.expect("a server starts with a listener");
         let connections = scope.children(roles.connection);
+        let (max_conns, max_per_client) = fitting(scope, &plan.limits);
         let shared = Arc::new(Shared {
             services,
-            caps: ConnCaps::new(plan.limits.max_conns, plan.limits.max_conns_per_client),
+            caps: ConnCaps::new(max_conns, max_per_client),
             spare: Spare::new(plan.limits.spare_conns),
             limits: ArcSwap::from_pointee(plan.limits),
             tls: ArcSwapOption::from(plan.tls.map(Arc::new)),
@@ -195,7 +197,8 @@ impl<S: Service> HttpServer<S> {
     /// socket, it is accepting before the old one stops.
     pub fn commit(&self, plan: ListenPlan) {
         let shared = &self.0;
-        shared.caps.set_limits(plan.limits.max_conns, plan.limits.max_conns_per_client);
+        let (max_conns, max_per_client) = fitting(&shared.scope, &plan.limits);
+        shared.caps.set_limits(max_conns, max_per_client);
         shared.spare.set_limit(plan.limits.spare_conns);
         shared.limits.store(Arc::new(plan.limits));
         shared.tls.store(plan.tls.map(Arc::new));
@@ -305,4 +308,14 @@ impl<S> std::fmt::Debug for HttpServer<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HttpServer({})", self.0.scope.service())
     }
+}
+
+/// The most connections in all and of one client, as far as the process may open files. One client's part of them stays the same.
+fn fitting(scope: &Scope, limits: &HttpLimits) -> (usize, usize) {
+    let (wanted, of_one) = (limits.max_conns, limits.max_conns_per_client);
+    let fits = descriptors::fitting_for(scope.service(), wanted);
+    if fits == wanted {
+        return (wanted, of_one);
+    }
+    (fits, (of_one.saturating_mul(fits) / wanted).max(1))
 }

@@ -73,15 +73,26 @@ impl Failure {
         }
     }
 
+    /// Whether this node lacked what a connection needs, such as a file descriptor.
+    fn is_local(&self) -> bool {
+        match self {
+            Self::Resolve(error) => error.is_local(),
+            Self::Dial(error) => error.is_local(),
+            _ => false,
+        }
+    }
+
     /// Whether it says something of the origin, so that it need not be asked again for a moment.
-    pub(super) const fn is_the_origins(&self) -> bool {
-        !matches!(self, Self::Ours(_) | Self::Unwritten(_) | Self::Unwanted | Self::Waited)
+    pub(super) fn is_the_origins(&self) -> bool {
+        !self.is_local()
+            && !matches!(self, Self::Ours(_) | Self::Unwritten(_) | Self::Unwanted | Self::Waited)
     }
 
     /// What may be blamed on the origin; nothing if it has answered, however little we like it. Only an origin that does not
     /// answer is left alone.
-    pub(super) const fn blamed(&self) -> Option<blame::Failure> {
+    pub(super) fn blamed(&self) -> Option<blame::Failure> {
         match self {
+            _ if self.is_local() => None,
             Self::Resolve(_) | Self::Dial(_) | Self::Connect(_) | Self::ConnectTimeout => {
                 Some(blame::Failure::Unreached)
             }

@@ -10,13 +10,14 @@ use types::{Moment, Reason, Refusal};
 use super::{
     Late, Upstream,
     exchange::NotReached,
-    retry::Trip,
+    retry::{self, Trip},
     server::{Server, Verdict},
 };
 
 /// Why a server was not reached.
 pub(super) fn not_reached(error: &NotReached, within: Duration) -> String {
     match error {
+        _ if error.is_local() => format!("this node could not open a connection to it: {}", broken(error)),
         NotReached::Dial(DialError::Refused { .. }) => "it refused the connection".to_owned(),
         NotReached::Dial(DialError::Resolve { source, .. }) => format!("its name does not resolve: {source}"),
         NotReached::Dial(DialError::Proxy { source, .. }) => format!("a proxy did not reach it: {source}"),
@@ -42,6 +43,12 @@ pub(super) fn broken(error: &(dyn Error + 'static)) -> String {
 }
 
 impl Upstream {
+    /// The refusal of a request for which no connection can be opened, because the node has no descriptors or ports left.
+    pub(super) fn without_descriptors(&self) -> Refusal {
+        let what = format!("this node can open no more connections to upstream `{}`", self.group.name);
+        Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL)
+    }
+
     /// Why a try that was late was so.
     pub(super) fn late(&self, late: Late) -> String {
         let timeout = self.group.config.timeout;

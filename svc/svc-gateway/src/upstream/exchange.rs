@@ -53,6 +53,13 @@ pub(super) enum NotReached {
     Late,
 }
 
+impl NotReached {
+    /// Whether this node lacked what a connection needs. The server is not to blame for that.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::Dial(error) if error.is_local())
+    }
+}
+
 impl Upstream {
     /// Sends a request to a server.
     pub(super) async fn exchange(
@@ -252,6 +259,9 @@ impl Upstream {
         let opened = reach(&self.group, &pool.server, within).await;
         let conn = opened.map_err(|error| {
             trip.cause = Some(causes::not_reached(&error, within));
+            if error.is_local() {
+                return Fault::Refused(self.without_descriptors());
+            }
             if !matches!(error, NotReached::Late) {
                 return Fault::Broken;
             }

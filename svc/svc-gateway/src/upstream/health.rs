@@ -26,7 +26,15 @@ pub(super) async fn check(group: &Group, server: &Server) {
         Admit::Probe(ticket) => Some(ticket),
         Admit::Pass(_) | Admit::Open { .. } => None,
     };
-    let answer = ask(group, server).await;
+    let answer = match ask(group, server).await {
+        // It says nothing about the server. The breaker makes its test another time.
+        Err(Unwell::Node(why)) => {
+            tracing::debug!(upstream = group.name, server = %server.endpoint, %why, "no health check was made");
+            return;
+        }
+        Err(Unwell::Server(why)) => Err(why),
+        Ok(()) => Ok(()),
+    };
     let (well, name, at) = (answer.is_ok(), group.name.as_str(), &server.endpoint);
     if let Err(why) = &answer {
         server.did_badly(&format!("health check: {why}"), clock.now());
@@ -63,7 +71,21 @@ pub(super) async fn is_well(group: &Group, endpoint: &EndpointConfig) -> bool {
     false
 }
 
-async fn ask(group: &Group, server: &Server) -> Result<(), String> {
+/// Why a server was not found well.
+enum Unwell {
+    /// What the server did, or failed to do.
+    Server(String),
+    /// This node could not open a connection.
+    Node(String),
+}
+
+impl From<String> for Unwell {
+    fn from(why: String) -> Self {
+        Self::Server(why)
+    }
+}
+
+async fn ask(group: &Group, server: &Server) -> Result<(), Unwell> {
     let (health, clock) = (&group.config.health, group.tools.clock);
     let deadline = clock.within(health.timeout.as_duration());
     let asked = async {
@@ -76,15 +98,18 @@ async fn ask(group: &Group, server: &Server) -> Result<(), String> {
         if status.is_success() || status.is_redirection() {
             return Ok(());
         }
-        Err(format!("it answered {}", status.as_u16()))
+        Err(format!("it answered {}", status.as_u16()).into())
     };
-    let late = || Err(format!("it did not answer within {}", health.timeout));
+    let late = || Err(format!("it did not answer within {}", health.timeout).into());
     clock.by(deadline, asked).await.unwrap_or_else(late)
 }
 
-async fn reach(group: &Group, server: &Server) -> Result<AnyConn, String> {
+async fn reach(group: &Group, server: &Server) -> Result<AnyConn, Unwell> {
     let within = group.config.connect_timeout.as_duration();
-    exchange::reach(group, server, within).await.map_err(|error| causes::not_reached(&error, within))
+    exchange::reach(group, server, within).await.map_err(|error| {
+        let why = causes::not_reached(&error, within);
+        if error.is_local() { Unwell::Node(why) } else { Unwell::Server(why) }
+    })
 }
 
 fn question(group: &Group, server: &Server) -> Result<Request, String> {
