@@ -94,10 +94,11 @@ struct Many {
 }
 
 impl Feed {
-    /// Subscribes for an application; `room` bytes of bodies may wait for the subscriber.
+    /// Subscribes for the application of the number `holder`; `room` bytes of bodies may wait for the subscriber.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         filter: &Filter,
+        holder: u64,
         after: Option<Cursor>,
         room: usize,
     ) -> Result<Self, OverlayError> {
@@ -108,10 +109,10 @@ impl Feed {
                 At::Shards(_) => EventId::nowhere(0),
             });
             return Ok(Self(Kind::One(
-                Subscription::open(shared, topic, By::Application, after, room).await?,
+                Subscription::open(shared, topic, By::Application(holder), after, room).await?,
             )));
         }
-        Many::open(shared, filter, after, room).await.map(|many| Self(Kind::Many(many)))
+        Many::open(shared, filter, holder, after, room).await.map(|many| Self(Kind::Many(many)))
     }
 
     /// What is heard next, and with which cursor a subscriber that comes back goes on behind it. [`None`] once the node takes
@@ -133,6 +134,7 @@ impl Many {
     async fn open(
         shared: &Arc<Shared>,
         filter: &Filter,
+        holder: u64,
         after: Option<Cursor>,
         room: usize,
     ) -> Result<Self, OverlayError> {
@@ -158,7 +160,7 @@ impl Many {
                 place.map_or(After::Now, |place| After::Heard { life: place.life, number: place.number })
             }
         };
-        let joined = shared.gossip.join(&Arc::new(filter.clone()), sink, was).await?;
+        let joined = shared.gossip.join(&Arc::new(filter.clone()), holder, sink, was).await?;
         many.first = first_told(&joined);
         many.places = joined.into_iter().map(|joined| joined.place).collect();
         Ok(many)

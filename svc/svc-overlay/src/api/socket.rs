@@ -30,7 +30,7 @@ use super::{
     events::KEEP_ALIVE,
     frames::{self, Op, Wrong},
     places::Place,
-    state::State,
+    state::{State, Who},
 };
 use crate::{ApiAuth, Cursor, Feed};
 
@@ -209,7 +209,7 @@ impl Session {
             Some(caller) => caller,
             None => self.greet(socket, &filter).await?,
         };
-        let mut feed = self.subscribe(socket, None, &filter, after).await?;
+        let mut feed = self.subscribe(socket, &caller, None, &filter, after).await?;
         let clock = self.state.scope.clock();
         let mut heard_at = clock.now();
         loop {
@@ -291,7 +291,7 @@ impl Session {
                 if let Err(refusal) = caller.may_subscribe(&filter, self.from.sender(), self.state.unix()) {
                     Err((number, refusal))
                 } else {
-                    return self.subscribe(socket, number, &filter, after).await.map(Some);
+                    return self.subscribe(socket, caller, number, &filter, after).await.map(Some);
                 }
             }
             Ok(Op::Auth(_)) => Err((None, Refusal::new(Reason::Conflict, "a token was shown already"))),
@@ -312,18 +312,19 @@ impl Session {
     ) -> Result<crate::Published, Refusal> {
         caller.may_publish_within(topic.as_str(), self.from.sender(), self.state.unix())?;
         self.state.admit_publication(self.from.client, caller)?;
-        self.state.publish(topic, body, Deadline::NEVER).await
+        self.state.publish(topic, body, Deadline::NEVER, Who::new(self.from.client, caller)).await
     }
 
     /// Subscribes to what the caller may subscribe to.
     async fn subscribe(
         &self,
         socket: &mut Socket,
+        caller: &Caller,
         number: Option<u64>,
         filter: &Filter,
         after: Option<Cursor>,
     ) -> Result<Feed, End> {
-        match self.state.subscribe(filter, after).await {
+        match self.state.subscribe(filter, after, Who::new(self.from.client, caller)).await {
             Ok(feed) => {
                 self.tell(socket, frames::subscribed(number, filter)).await?;
                 Ok(feed)

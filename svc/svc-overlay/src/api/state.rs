@@ -1,6 +1,10 @@
 //! What the handlers of all cores share.
 
-use std::{hash::RandomState, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -61,11 +65,18 @@ impl ApiSettings {
     }
 }
 
-/// The key by which the rate of publications is limited.
+/// An application: the key by which topics are shared and the rate of publications is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Who {
+pub(super) enum Who {
     Token(TokenId),
     Client(ClientKey),
+}
+
+impl Who {
+    /// A caller with a token is known by that, from whichever address it comes; another one by its address.
+    pub(super) fn new(client: ClientKey, caller: &Caller) -> Self {
+        caller.token().map_or(Self::Client(client), Self::Token)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +102,8 @@ pub(super) struct State {
     /// For those who find no room in a book.
     others: [Bucket; 2],
     publishing: Semaphore,
+    /// Makes the numbers of applications.
+    numbers: RandomState,
 }
 
 impl State {
@@ -106,6 +119,7 @@ impl State {
             books: [book(), book()],
             others: Default::default(),
             publishing: Semaphore::new(config.max_publishing),
+            numbers: RandomState::new(),
         });
         let watched = Arc::downgrade(&state);
         scope.sampled(move || {
@@ -141,15 +155,25 @@ impl State {
     }
 
     /// Subscribes to what the filter matches, from after the event at the cursor or from now.
-    pub(super) async fn subscribe(&self, filter: &Filter, after: Option<Cursor>) -> Result<Feed, Refusal> {
+    pub(super) async fn subscribe(
+        &self,
+        filter: &Filter,
+        after: Option<Cursor>,
+        who: Who,
+    ) -> Result<Feed, Refusal> {
         let room = self.settings.load().room;
-        Ok(Feed::open(&self.overlay, filter, after, room).await?)
+        Ok(Feed::open(&self.overlay, filter, self.number_of(who), after, room).await?)
+    }
+
+    /// The number by which the shards tell applications apart. Nobody outside can choose two that have the same.
+    fn number_of(&self, who: Who) -> u64 {
+        self.numbers.hash_one(who)
     }
 
     /// Lets a publication pass that comes no faster than allowed.
     pub(super) fn admit_publication(&self, client: ClientKey, caller: &Caller) -> Result<(), Refusal> {
         let settings = self.settings.load();
-        let (by_client, who) = (Who::Client(client), caller.token().map_or(Who::Client(client), Who::Token));
+        let (by_client, who) = (Who::Client(client), Who::new(client, caller));
         let is_capped = client != ClientKey::Unix;
         if let Some(rate) = settings.client_rate.as_ref().filter(|_| is_capped) {
             self.spend(0, by_client, rate, TooMuch::Client)?;
@@ -180,6 +204,7 @@ impl State {
         topic: Topic,
         body: Bytes,
         wished: Deadline,
+        who: Who,
     ) -> Result<Published, Refusal> {
         if body.len() > oap::PUBLICATION_MAX {
             self.overlay.metrics.rejected("size");
@@ -198,7 +223,7 @@ impl State {
             self.scope.metrics().io_timeouts("publish").inc();
             return Err(OverlayError::Timeout { op: "publish" }.into());
         }
-        let published = self.overlay.gossip.publish(topic, body, By::Application);
+        let published = self.overlay.gossip.publish(topic, body, By::Application(self.number_of(who)));
         let published = self.scope.by("publish", deadline, published).await?;
         published.map_err(|error| {
             let refusal = Refusal::from(error);
