@@ -32,22 +32,24 @@ impl Engine {
     /// Returns true if this node could take part in a topic with that claim: somebody has a claim already, or there is room.
     #[must_use]
     pub fn has_room_for(&self, name: &Topic, claim: Claim) -> bool {
-        if self.claim_of(name).is_some() {
-            return true;
-        }
+        let has_claim = self.claim_of(name).is_some();
         match claim {
+            Claim::Own | Claim::Peers if has_claim => true,
             Claim::Own => self.knows_topic(name) || !self.is_full() || self.foreign().next().is_some(),
             Claim::Application(number) => self.application_with_room(name, [number]).is_some(),
             Claim::Peers => self.knows_topic(name) || !self.is_full_for_guests(),
         }
     }
 
-    /// The first of these applications whose share has room for a topic that nobody has a claim to.
+    /// The first of these applications whose share has room for a topic; the first of all if somebody has a claim to it already.
     pub fn application_with_room(
         &self,
         name: &Topic,
         applications: impl IntoIterator<Item = u64>,
     ) -> Option<u64> {
+        if self.claim_of(name).is_some() {
+            return applications.into_iter().next();
+        }
         let mut held = BTreeMap::<u64, usize>::new();
         let (mut foreign, mut claimed) = (0, 0);
         for topic in self.known() {

@@ -110,8 +110,11 @@ impl Shard {
             return;
         }
         let wanters = self.patterns.wanters(topic.as_str());
-        if wanters.is_empty() || !self.has_room(topic, Claim::Peers) {
+        if wanters.is_empty() {
             return;
+        }
+        if !self.has_room(topic, Claim::Peers) {
+            return self.shared.metrics.topic_refused(TopicLimit::Relayed);
         }
         match self.subscribers.relay(topic, &wanters, source) {
             Relay::Unwanted => return,
@@ -215,15 +218,16 @@ impl Shard {
     /// Something is about to be published here; whether there is room for its topic. If applications publish it, this node
     /// takes part in the topic for a while, so that peers hear that there is such a topic.
     pub(super) fn before_publishing(&mut self, topic: &Topic, by: By, now: Moment) -> bool {
-        if by != By::Node && !self.has_room(topic, by.claim()) {
+        if by == By::Node {
+            self.notice(topic, None, now);
+            return true;
+        }
+        if !self.has_room(topic, by.claim()) {
             self.shared.metrics.topic_refused(TopicLimit::Application);
             return false;
         }
-        self.notice(topic, None, now);
-        if by != By::Node
-            && !self.configured.contains(topic)
-            && self.subscribers.hold(topic, now.after(KEPT_FOR))
-        {
+        // It counts for the application that publishes, whoever hears of it by a pattern.
+        if !self.configured.contains(topic) && self.subscribers.hold(topic, now.after(KEPT_FOR)) {
             self.event(Event::Subscribe { topic: topic.clone(), claim: by.claim() }, now);
             self.plan_leaving();
         }
