@@ -38,7 +38,7 @@ pub(crate) struct Node {
 pub(crate) fn snapshot(lines: &str) -> Snapshot {
     let text = format!("[overlay]\nenabled = true\n{lines}");
     let file = Some(("test.toml".into(), text));
-    let sources = Sources { file, env: Vec::new(), flags: Vec::new() };
+    let sources = Sources { file, ..Sources::default() };
     let loader = Loader::new(Schema::new().table::<OverlayConfig>(), "TEST_");
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
@@ -304,6 +304,15 @@ impl Hand {
     pub(crate) fn say(&mut self, message: Message) {
         let bytes = Frame::connection(message).to_bytes().unwrap();
         self.socket.write_all(&bytes).unwrap();
+    }
+
+    /// Reads whatever comes and forgets it, until the node closes the connection.
+    pub(crate) fn read_in_background(self) {
+        let mut socket = self.socket;
+        thread::spawn(move || {
+            let mut room = [0; 4096];
+            while socket.read(&mut room).is_ok_and(|read| read > 0) {}
+        });
     }
 
     /// Publishes as peers do: what the node refuses, because it has too much to do, is offered again until it is taken on.
