@@ -49,7 +49,7 @@ use std::{
 
 use bytes::Bytes;
 use cas::Cas;
-use http::Uri;
+use http::{HeaderValue, Uri, header};
 use httpcache::{
     query::{self, Ignored},
     reuse,
@@ -131,19 +131,34 @@ impl RouteCache {
         })
     }
 
-    /// Removes the query parameters that make no difference from a request.
+    /// Makes a request the one that its key names, so that no client can have another response stored under the key: removes
+    /// the query parameters that make no difference, and writes the host in lower case.
     pub(crate) fn normalize(&self, request: &mut Request) {
-        if self.ignored.is_empty() {
-            return;
+        let target = query::without(&ask::target(request), &self.ignored);
+        let authority = request.uri().authority().and_then(|host| in_lower_case(host.as_str()));
+        if target.is_some() || authority.is_some() {
+            let mut parts = request.uri().clone().into_parts();
+            // What is left of a target is one, and a host in lower case is one.
+            if let Some(target) = target {
+                parts.path_and_query = target.parse().ok();
+            }
+            if let Some(authority) = authority {
+                parts.authority = authority.parse().ok();
+            }
+            if let Ok(uri) = Uri::from_parts(parts) {
+                *request.uri_mut() = uri;
+            }
         }
-        let Some(target) = query::without(ask::target(request), &self.ignored) else { return };
-        let mut parts = request.uri().clone().into_parts();
-        // What is left of a target is one.
-        parts.path_and_query = target.parse().ok();
-        if let Ok(uri) = Uri::from_parts(parts) {
-            *request.uri_mut() = uri;
+        let field = request.headers().get(header::HOST).and_then(|host| in_lower_case(host.to_str().ok()?));
+        if let Some(host) = field.and_then(|host| HeaderValue::try_from(host).ok()) {
+            request.headers_mut().insert(header::HOST, host);
         }
     }
+}
+
+/// A host in lower case; `None` if it is already.
+fn in_lower_case(host: &str) -> Option<String> {
+    host.bytes().any(|byte| byte.is_ascii_uppercase()).then(|| host.to_ascii_lowercase())
 }
 
 /// The stored responses of all routes with a cache.
