@@ -1,8 +1,9 @@
 //! From a path to a file that can be served: read and hashed at first sight, looked at again once a second.
 //!
-//! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and time of modification
-//! are the same, they must hash to the same: what differs then is damage, and is not served. A file that is written over
-//! while it is served is changed, not damaged: what was promised of it breaks off, and the next request gets what is there.
+//! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and times of creation,
+//! modification and change are the same, they must hash to the same: what differs then is damage, and is not served. A file
+//! that is written over while it is served is changed, not damaged: what was promised of it breaks off, and the next request
+//! gets what is there.
 
 use std::{
     fs::File,
@@ -39,7 +40,7 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Files up to this length are kept in RAM as a whole.
 const SMALL: u64 = 1024 * 1024;
-/// A file modified so recently may be modified again without a change of its time, which has a grain.
+/// A file changed so recently may be changed again without a change of its times, which have a grain.
 const GRAIN: Duration = Duration::from_secs(2);
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 3;
@@ -86,7 +87,7 @@ pub(crate) struct FileRecord {
     stat: FileStat,
     /// The siblings that there were, used or not.
     siblings: Box<[(SiblingKind, FileStat)]>,
-    /// Whether the times of modification say for sure that the bytes are the same.
+    /// Whether the times say for sure that the bytes are the same.
     settled: bool,
     looked_at: AtomicU64,
     /// Whether its bytes were found to be others: damaged, or changed.
@@ -94,14 +95,14 @@ pub(crate) struct FileRecord {
 }
 
 impl FileRecord {
-    /// What the settler needs to hash it once more; `None` if its time of modification has settled.
+    /// What the settler needs to hash it once more; `None` if its times have settled.
     pub(crate) fn unsettled(&self) -> Option<Unsettled> {
         if self.settled {
             return None;
         }
         let clock = self.roots.clock;
-        let modified = self.siblings.iter().map(|(_, stat)| stat.modified()).chain([self.stat.modified()]);
-        let settles = Duration::from_secs(modified.max().unwrap_or_default() + 1) + GRAIN;
+        let touched = self.siblings.iter().map(|(_, stat)| stat.touched()).chain([self.stat.touched()]);
+        let settles = Duration::from_secs(touched.max().unwrap_or_default() + 1) + GRAIN;
         // A file from the future settles when its time has come; it is looked at once before.
         let wait = settles.saturating_sub(clock.unix()).min(2 * GRAIN);
         let due = clock.now().after(wait);
@@ -321,9 +322,9 @@ impl Roots {
         })
     }
 
-    /// Whether a file's time of modification says for sure that its bytes are the same.
+    /// Whether a file's times say for sure that its bytes are the same.
     fn is_settled(&self, stat: &FileStat) -> bool {
-        self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN
+        self.clock.unix() > Duration::from_secs(stat.touched()) + GRAIN
     }
 
     /// The turn of a large file to be hashed.

@@ -1,7 +1,7 @@
-//! Files that were asked for just after they were written: hashed once more when their time of modification has settled.
+//! Files that were asked for just after they were written: hashed once more when their times have settled.
 //!
-//! A time of modification has a grain, so a file that was written a moment ago may be written again without a change of its
-//! time: what it hashed to then is not what it can be held to. So it is hashed again as soon as that is over, whether or not
+//! The times of a file have a grain, so a file that was written a moment ago may be written again without a change of its
+//! times: what it hashed to then is not what it can be held to. So it is hashed again as soon as that is over, whether or not
 //! somebody asks for it, and is held to that from then on.
 
 use std::{sync::Arc, time::Duration};
@@ -47,7 +47,7 @@ pub(crate) const FILE_SETTLER: TaskSpec = TaskSpec {
 pub(crate) struct Unsettled {
     pub(super) roots: Arc<Roots>,
     pub(super) path: Box<str>,
-    /// When its time of modification says for sure whether it was changed.
+    /// When its times say for sure whether it was changed.
     pub(super) due: Moment,
 }
 
