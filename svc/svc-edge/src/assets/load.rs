@@ -11,7 +11,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -25,7 +25,7 @@ use ron_kernel::{Clock, Scope, Shutdown};
 use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
-    Damages, Unsettled,
+    Damages, HashingTurn, Unsettled,
     root::{Found, OpenFile, Root},
     siblings::{Sibling, SiblingKind, decodes_to},
 };
@@ -44,12 +44,8 @@ const SMALL: u64 = 1024 * 1024;
 const GRAIN: Duration = Duration::from_secs(2);
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 3;
-/// Large files that are hashed at once; each keeps a thread and a disk busy.
-const HASHING_AT_ONCE: usize = 4;
 /// The longest file: its tree takes 32 MiB of RAM.
 const LONGEST: u64 = 16 << 30;
-/// When to come back for a large file.
-const WHEN_HASHED: Duration = Duration::from_secs(2);
 /// How many files' hashes are remembered, beyond those that are in RAM. About 150 bytes each.
 const REMEMBERED: usize = 65_536;
 
@@ -61,8 +57,6 @@ pub(crate) struct Roots {
     seen: Cache<Box<str>, (FileStat, ObjectId)>,
     /// Set when another configuration is in force.
     retired: AtomicBool,
-    /// Large files that are being hashed.
-    hashing: AtomicUsize,
     clock: Clock,
     shutdown: Shutdown,
     damages: Arc<Damages>,
@@ -73,6 +67,8 @@ pub(crate) struct Roots {
 pub(crate) enum Loaded {
     /// A file with its hash tree.
     File(Arc<Ready>),
+    /// A large file that has to be hashed, for which nobody has a turn yet.
+    Unhashed,
     /// A folder: it is asked for with a slash at its end.
     Folder,
     /// There is no such file.
@@ -154,7 +150,6 @@ impl Roots {
             roots: configs.iter().cloned().map(Root::new).collect(),
             seen: Cache::new(REMEMBERED),
             retired: AtomicBool::new(false),
-            hashing: AtomicUsize::new(0),
             clock: scope.clock(),
             shutdown: scope.shutdown().clone(),
             damages,
@@ -176,11 +171,17 @@ impl Roots {
         self.roots.is_empty()
     }
 
-    /// Loads the file that a decoded path names, unless it is the `known` one still. Blocking.
+    /// Loads the file that a decoded path names, unless it is the `known` one still. A large file is hashed only with a `turn`.
+    /// Blocking.
     ///
     /// # Errors
     /// It is there, but cannot be served.
-    pub(crate) fn load(self: &Arc<Self>, path: &str, known: Option<&Arc<Ready>>) -> Result<Loaded, Refusal> {
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        path: &str,
+        known: Option<&Arc<Ready>>,
+        turn: Option<&HashingTurn>,
+    ) -> Result<Loaded, Refusal> {
         for _ in 0..TRIES {
             let file = match self.open(path)? {
                 Found::File(file) => file,
@@ -190,6 +191,16 @@ impl Roots {
             if let Some(same) = known.filter(|known| self.is_same(known, &file)) {
                 return Ok(Loaded::File(Arc::clone(same)));
             }
+            if file.stat.len > LONGEST {
+                return Err(Refusal::new(
+                    Reason::Internal,
+                    "the file is longer than 16 GiB: serve it in parts",
+                ));
+            }
+            // Its siblings are shorter than it is.
+            if turn.is_none() && file.stat.len > SMALL {
+                return Ok(Loaded::Unhashed);
+            }
             if let Some(ready) = self.read(path, file)? {
                 return Ok(Loaded::File(Arc::new(ready)));
             }
@@ -197,15 +208,15 @@ impl Roots {
         Err(Refusal::new(Reason::Internal, "the file changes all the time").retry_after(LOOK_EVERY))
     }
 
-    /// Hashes a file once more, and holds it to that. Blocking.
+    /// Hashes a file once more, and holds it to that; a large one only with a `turn`. Whether it has been done. Blocking.
     ///
     /// # Errors
-    /// It is damaged, cannot be read, or is not hashed now because others are.
-    pub(super) fn settle(self: &Arc<Self>, path: &str) -> Result<(), Refusal> {
+    /// It is damaged, or cannot be read.
+    pub(super) fn settle(self: &Arc<Self>, path: &str, turn: Option<&HashingTurn>) -> Result<bool, Refusal> {
         if self.retired.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(true);
         }
-        self.load(path, None).map(drop)
+        self.load(path, None, turn).map(|loaded| !matches!(loaded, Loaded::Unhashed))
     }
 
     fn open(&self, path: &str) -> Result<Found, Refusal> {
@@ -310,12 +321,8 @@ impl Roots {
         stat: &FileStat,
         owner: Arc<dyn Owner>,
     ) -> Result<Option<(Source, ObjectId)>, Refusal> {
-        let read = if stat.len <= SMALL {
-            read_small(&file, stat)
-        } else {
-            let _turn = self.hashing_turn(stat)?;
-            self.read_large(file, stat, owner)
-        };
+        let read =
+            if stat.len <= SMALL { read_small(&file, stat) } else { self.read_large(file, stat, owner) };
         read.map_err(|error| {
             tracing::warn!(path, error, "a file could not be read");
             Refusal::new(Reason::Internal, "the file cannot be read")
@@ -325,23 +332,6 @@ impl Roots {
     /// Whether a file's times say for sure that its bytes are the same.
     fn is_settled(&self, stat: &FileStat) -> bool {
         self.clock.unix() > Duration::from_secs(stat.touched()) + GRAIN
-    }
-
-    /// The turn of a large file to be hashed.
-    ///
-    /// # Errors
-    /// Others are being hashed, or it is too long.
-    fn hashing_turn(&self, stat: &FileStat) -> Result<HashingTurn<'_>, Refusal> {
-        if stat.len > LONGEST {
-            return Err(Refusal::new(Reason::Internal, "the file is longer than 16 GiB: serve it in parts"));
-        }
-        let turn = HashingTurn(&self.hashing);
-        if self.hashing.fetch_add(1, Ordering::Relaxed) >= HASHING_AT_ONCE {
-            drop(turn);
-            let detail = "other large files are being hashed for the first time";
-            return Err(Refusal::new(Reason::NotReady, detail).retry_after(WHEN_HASHED));
-        }
-        Ok(turn)
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
@@ -407,15 +397,6 @@ impl Owner for SiblingRecord {
 
     fn changed(&self) {
         self.of.changed();
-    }
-}
-
-/// A large file that is being hashed, until it is dropped.
-struct HashingTurn<'a>(&'a AtomicUsize);
-
-impl Drop for HashingTurn<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
