@@ -8,8 +8,11 @@ use std::{
     fs::{File, Metadata},
     os::unix::fs::MetadataExt,
     path::Path,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
+
+/// A file that was changed so recently may be changed again without a change of its times, which have a grain.
+pub(crate) const GRAIN: Duration = Duration::from_secs(2);
 
 /// What the system says about a file, apart from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,9 +73,17 @@ impl FileStat {
         u64::try_from(self.mtime.0).unwrap_or_default()
     }
 
-    /// When it was last modified or changed, whichever is later, in seconds since 1970.
-    pub(crate) fn touched(&self) -> u64 {
-        u64::try_from(self.mtime.0.max(self.ctime.0)).unwrap_or_default()
+    /// When anything about it was last changed, in seconds since 1970.
+    pub(crate) fn changed(&self) -> u64 {
+        u64::try_from(self.ctime.0).unwrap_or_default()
+    }
+
+    /// Whether its times say for sure at `now`, in time since 1970, that its bytes are the same: the next change gets another
+    /// time of change. That is so also if the file seems to be from the future, because somebody has set its time of
+    /// modification or because the clock was moved back.
+    pub(crate) fn is_settled(&self, now: Duration) -> bool {
+        let changed = Duration::from_secs(self.changed());
+        now > changed + GRAIN || now + GRAIN < changed
     }
 }
 
@@ -108,7 +119,7 @@ mod tests {
         unpack(&path, b"old");
         let (before, after) = change(&path, || unpack(&path, b"new"));
         assert_eq!((before.modified(), before.len), (after.modified(), after.len));
-        assert!(after.is_same_file(&before) && after.touched() > after.modified());
+        assert!(after.is_same_file(&before) && after.changed() > after.modified());
         let (before, after) = change(&path, || {
             fs::remove_file(&path).unwrap();
             unpack(&path, b"two");
@@ -116,6 +127,29 @@ mod tests {
         assert_eq!((before.modified(), before.len), (after.modified(), after.len));
         if before.born.is_some() {
             assert!(before.born != after.born && !after.is_same_file(&before));
+        }
+    }
+
+    #[test]
+    fn a_file_settles_by_the_time_of_its_last_change_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, b"bytes").unwrap();
+        let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+        File::options().write(true).open(&path).unwrap().set_modified(tomorrow).unwrap();
+        let stat = FileStat::at(&path).unwrap();
+        assert!(stat.modified() > stat.changed() + 80_000);
+        let changed = Duration::from_secs(stat.changed());
+        for (now, expected) in [
+            (changed, false),
+            (changed + GRAIN, false),
+            (changed + GRAIN + Duration::from_millis(1), true),
+            // The clock was moved back.
+            (changed - GRAIN, false),
+            (changed - GRAIN - Duration::from_millis(1), true),
+            (Duration::ZERO, true),
+        ] {
+            assert_eq!(stat.is_settled(now), expected, "{now:?}, changed at {changed:?}");
         }
     }
 

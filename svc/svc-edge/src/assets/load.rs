@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     RootConfig,
-    file_stat::FileStat,
+    file_stat::{FileStat, GRAIN},
     ram::{Of, Ready},
     serve::{Owner, Representation, Source, tag},
 };
@@ -40,8 +40,6 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Files up to this length are kept in RAM as a whole.
 const SMALL: u64 = 1024 * 1024;
-/// A file changed so recently may be changed again without a change of its times, which have a grain.
-const GRAIN: Duration = Duration::from_secs(2);
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 3;
 /// The longest file: its tree takes 32 MiB of RAM.
@@ -97,11 +95,9 @@ impl FileRecord {
             return None;
         }
         let clock = self.roots.clock;
-        let touched = self.siblings.iter().map(|(_, stat)| stat.touched()).chain([self.stat.touched()]);
-        let settles = Duration::from_secs(touched.max().unwrap_or_default() + 1) + GRAIN;
-        // A file from the future settles when its time has come; it is looked at once before.
-        let wait = settles.saturating_sub(clock.unix()).min(2 * GRAIN);
-        let due = clock.now().after(wait);
+        let changed = self.siblings.iter().map(|(_, stat)| stat.changed()).chain([self.stat.changed()]);
+        let settles = Duration::from_secs(changed.max().unwrap_or_default() + 1) + GRAIN;
+        let due = clock.now().after(settles.saturating_sub(clock.unix()));
         Some(Unsettled { roots: Arc::clone(&self.roots), path: self.path.clone(), due })
     }
 
@@ -331,7 +327,7 @@ impl Roots {
 
     /// Whether a file's times say for sure that its bytes are the same.
     fn is_settled(&self, stat: &FileStat) -> bool {
-        self.clock.unix() > Duration::from_secs(stat.touched()) + GRAIN
+        stat.is_settled(self.clock.unix())
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
