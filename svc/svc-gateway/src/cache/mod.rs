@@ -56,7 +56,7 @@ use httpcache::{
     storage::Rules,
     variant::RequestFields,
 };
-use httprules::freshness::Verdict;
+use httprules::freshness::{Time, Verdict};
 use quick_cache::sync::Cache;
 use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
 use ron_transport::Request;
@@ -175,7 +175,7 @@ pub(crate) struct ResponseCache {
     loads: Arc<Loads>,
     blocking: Blocking,
     flights: Arc<Flights>,
-    /// Until when nobody waits for another's answer.
+    /// Until when nobody waits for another's answer, by the steady clock.
     unstorable: Cache<UnstorableKey, u64>,
     shares: Shares,
     memory: Arc<BufferMemory>,
@@ -201,15 +201,15 @@ enum Found {
 }
 
 impl ResponseCache {
-    /// Returns the current time in Unix seconds.
-    fn now(&self) -> u64 {
-        self.clock.unix().as_secs()
+    /// Returns the current time.
+    fn now(&self) -> Time {
+        Time { unix: self.clock.unix().as_secs(), steady: self.clock.steady_unix().as_secs() }
     }
 
     /// What is stored for a request.
-    fn find(&self, ask: &Ask, request: &Request, rules: &Rules, now: u64) -> Found {
+    fn find(&self, ask: &Ask, request: &Request, rules: &Rules, now: Time) -> Found {
         let fields = RequestFields { headers: request.headers(), removed: &ask.removed };
-        match self.index.find(&ask.key, &ask.partition, (&ask.method, &fields), now) {
+        match self.index.find(&ask.key, &ask.partition, (&ask.method, &fields), now.unix) {
             Lookup::Nothing => Found::Nothing,
             Lookup::OtherVariants => Found::OtherVariants,
             Lookup::Found(entry) => {
@@ -272,12 +272,12 @@ impl ResponseCache {
     }
 
     /// Whether nobody should wait for another's answer to such a request.
-    fn is_known_unstorable(&self, ask: &Ask, now: u64) -> bool {
-        self.unstorable.get(&unstorable_key(ask)).is_some_and(|until| now < until)
+    fn is_known_unstorable(&self, ask: &Ask, now: Time) -> bool {
+        self.unstorable.get(&unstorable_key(ask)).is_some_and(|until| now.steady < until)
     }
 
-    fn remember_unstorable(&self, ask: &Ask, now: u64) {
-        self.unstorable.insert(unstorable_key(ask), now + UNSTORABLE_FOR);
+    fn remember_unstorable(&self, ask: &Ask, now: Time) {
+        self.unstorable.insert(unstorable_key(ask), now.steady + UNSTORABLE_FOR);
     }
 
     /// Invalidates what is stored of a target, of all routes and tenants. Whether something is to be waited for until it cannot
