@@ -160,6 +160,7 @@ impl Fill {
             cas: parts.cas,
             hot: parts.hot,
             budget: Budget::new(parts.inflight_bytes),
+            small: budget::small(parts.inflight_bytes, lanes.workers()),
             clock: scope.clock(),
             amnesia: parts.amnesia,
         };
