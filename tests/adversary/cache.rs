@@ -178,6 +178,54 @@ fn hosts_do_not_share_answers() {
 }
 
 #[test]
+fn the_server_gets_the_host_as_it_is_in_the_key() {
+    let origin = Origin::start(|request| {
+        let host = field(request, "host").unwrap_or_default();
+        if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            // Such servers know their names in one spelling, and send clients of others there.
+            return whole(301, "cache-control: max-age=60\r\nlocation: /\r\n", "");
+        }
+        fresh(&host)
+    });
+    let node = origin.behind_cache("{}", "");
+    let asked = |target: &str, host: &str| {
+        ask(node.gateway, format!("GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n")).unwrap()
+    };
+    for (target, odd, usual) in [
+        ("/name", "WWW.a", "www.a"),
+        ("/port", "A:8080", "a:8080"),
+        ("/dot", "A.", "a."),
+        ("/address", "[::A]", "[::a]"),
+        ("http://A/whole", "a", "a"),
+        ("http://a/both", "A", "a"),
+    ] {
+        let attack = asked(target, odd);
+        assert_eq!((attack.status, attack.body.as_str(), is_hit(&attack)), (200, usual, false), "{target}");
+        let victim = asked(target.trim_start_matches("http://").trim_start_matches(['A', 'a']), usual);
+        assert_eq!((victim.status, victim.body.as_str(), is_hit(&victim)), (200, usual, true), "{target}");
+    }
+    // Spellings of a host that are not rewritten are hosts of their own.
+    for host in ["b", "b:80", "b:443", "b.", "[::1]", "[0::1]"] {
+        let answer = asked("/", host);
+        assert_eq!((answer.body.as_str(), is_hit(&answer)), (host, false));
+    }
+}
+
+#[test]
+fn a_query_without_a_path_is_the_target_that_the_server_gets() {
+    let origin = Origin::start(|request| fresh(target(request)));
+    let node = origin.behind_cache("{}", "");
+    let whole_uri = |method: &str| {
+        ask(node.gateway, format!("{method} http://a?x=1 HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n"))
+            .unwrap()
+    };
+    assert_eq!(whole_uri("GET").body, "/?x=1");
+    assert!(is_hit(&get(&node, "/?x=1", "")));
+    assert_eq!(whole_uri("POST").status, 200);
+    assert!(!is_hit(&get(&node, "/?x=1", "")), "the write was to this target");
+}
+
+#[test]
 fn schemes_do_not_share_answers() {
     let origin = Origin::start(|request| fresh(&field(request, "x-forwarded-proto").unwrap_or_default()));
     let node = origin.behind_cache("{}", "trusted_proxies = [\"127.0.0.1\"]");

@@ -51,6 +51,11 @@ fn serve(stream: TcpStream) -> io::Result<()> {
     }
 }
 
+/// The length of a file that takes long to hash, and no room on a disk.
+const HUGE: u64 = 15 << 30;
+/// The length of a large file that is hashed at once.
+const LARGE: u64 = 2 << 20;
+
 /// A node that runs the edge with few places, a file on its disk, and this origin.
 struct Edge {
     _node: Node,
@@ -112,6 +117,47 @@ fn a_client_with_hundreds_of_slow_misses_takes_no_place_from_others() {
     eventually("the hostile client is served once it has let go", || {
         (edge.get(2, "/edge/assets/file.bin").status == 200).then_some(())
     });
+}
+
+#[test]
+fn a_client_whose_files_take_long_to_hash_keeps_no_other_from_large_files() {
+    let (dir, addr) = (tempfile::tempdir().unwrap(), free_addr());
+    let public = dir.path().join("public");
+    std::fs::create_dir(&public).unwrap();
+    let file = |name: String, len| std::fs::File::create(public.join(name)).unwrap().set_len(len).unwrap();
+    (0..8).for_each(|nth| file(format!("huge-{nth}"), HUGE));
+    (0..8).for_each(|nth| file(format!("large-{nth}"), LARGE + nth));
+    let _node = Node::start_in(
+        dir,
+        &format!(
+            "enabled = false\n[node]\ndata_dir = \"./data\"\n[edge]\nenabled = true\nlisten = \"{addr}\"\n\
+             roots = [\"public\"]\ningress = {{ timeout_secs = 30 }}\n"
+        ),
+    );
+    let _hostile: Vec<Client> = (0..8)
+        .map(|nth| {
+            let mut client = Client::connect_from(2, addr).unwrap();
+            client.send(&format!("/edge/assets/huge-{nth}")).unwrap();
+            client
+        })
+        .collect();
+    let others: Vec<Client> = (0..8)
+        .map(|nth| {
+            let mut client = Client::connect_from(3, addr).unwrap();
+            client.send(&format!("/edge/assets/large-{nth}")).unwrap();
+            client
+        })
+        .collect();
+    // Two at a time; the rest wait for their turn.
+    for (mut client, len) in others.into_iter().zip(LARGE..) {
+        let answer = client.receive().unwrap();
+        assert_eq!((answer.status, answer.bytes.len() as u64), (200, len), "{:?}", answer.headers);
+    }
+    // Nor does it keep others from what it waits for itself.
+    let mut same = Client::connect_from(2, addr).unwrap();
+    same.send("/edge/assets/large-0").unwrap();
+    let answer = Client::connect_from(3, addr).unwrap().get("/edge/assets/large-0").unwrap();
+    assert_eq!(answer.status, 200, "{:?}", answer.headers);
 }
 
 #[test]

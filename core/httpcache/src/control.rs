@@ -7,7 +7,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use httprules::{
     cache_control::{ResponseDirectives, SECONDS_MAX, directives, withholds},
-    freshness::Stored,
+    freshness::{Stored, Time},
 };
 
 use crate::dictionary::{self, Value};
@@ -38,14 +38,14 @@ impl Control {
         TARGETS.iter().find_map(|target| targeted(headers, target)).unwrap_or_else(|| untargeted(headers))
     }
 
-    /// The freshness of a response with these directives, asked for and received at these times in seconds since 1970.
+    /// The freshness of a response with these directives, asked for and received at these times.
     #[must_use]
     pub fn freshness(
         &self,
         status: StatusCode,
         headers: &HeaderMap,
         requested_at: u64,
-        received_at: u64,
+        received_at: impl Into<Time>,
     ) -> Stored {
         let mut stored = Stored::of(status, headers, requested_at, received_at);
         stored.directives = self.directives;

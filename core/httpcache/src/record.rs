@@ -210,7 +210,7 @@ fn write_freshness(out: &mut Writer, freshness: &Stored) {
         freshness.date,
         freshness.age,
         freshness.requested_at,
-        freshness.received_at,
+        freshness.received_at.unix,
         freshness.unsaid,
         freshness.at_most,
     ] {
@@ -248,7 +248,7 @@ fn read_freshness(rest: &mut Reader<'_>) -> Option<Stored> {
         date: rest.u64()?,
         age: rest.u64()?,
         requested_at: rest.u64()?,
-        received_at: rest.u64()?,
+        received_at: rest.u64()?.into(),
         unsaid: rest.u64()?,
         at_most: rest.u64()?,
     })

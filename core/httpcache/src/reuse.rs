@@ -3,16 +3,17 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use httprules::{
     cache_control::RequestDirectives,
-    freshness::{self, Stored, Verdict},
+    freshness::{self, Stored, Time, Verdict},
 };
 
-/// Judges a stored response for a request at `now`, in seconds since 1970. For `grace` seconds after it became stale it
+/// Judges a stored response for a request at `now`. For `grace` seconds after it became stale it
 /// answers when its origin cannot be asked, unless the origin or the request forbids that.
 ///
 /// What was never fresh is stored to be validated, and may be meant for one client only. It answers without validation
 /// only if its origin allows that, whatever a client would put up with.
 #[must_use]
-pub fn judge(stored: &Stored, request: &RequestDirectives, grace: u64, now: u64) -> Verdict {
+pub fn judge(stored: &Stored, request: &RequestDirectives, grace: u64, now: impl Into<Time>) -> Verdict {
+    let now = now.into();
     // Not what an operator has purged softly, which has no time left but had some.
     let was_fresh = Stored { at_most: u64::MAX, ..*stored }.lifetime() > 0;
     let strict = RequestDirectives { max_stale: None, stale_if_error: None, ..*request };

@@ -7,7 +7,10 @@
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
-use httprules::{cache_control::RequestDirectives, freshness::Stored};
+use httprules::{
+    cache_control::RequestDirectives,
+    freshness::{Stored, Time},
+};
 
 use crate::{
     control::{Control, TARGETS},
@@ -125,7 +128,7 @@ pub struct Storable {
     pub vary: Vec<HeaderName>,
 }
 
-/// Judges the response to a GET, asked for and received at these times in seconds since 1970.
+/// Judges the response to a GET, asked for, in seconds since 1970, and received at these times.
 ///
 /// # Errors
 /// The first reason against storing it.
@@ -134,7 +137,7 @@ pub fn judge(
     rules: &Rules,
     status: StatusCode,
     headers: &HeaderMap,
-    (requested_at, received_at): (u64, u64),
+    (requested_at, received_at): (u64, impl Into<Time>),
 ) -> Result<Storable, NotStored> {
     let control = Control::of(headers);
     let said = &control.directives;

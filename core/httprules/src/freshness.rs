@@ -14,9 +14,11 @@
 
 mod storable;
 mod stored;
+mod time;
 
 pub use storable::{Unstorable, may_store};
 pub use stored::{HEURISTIC_MAX, Stored};
+pub use time::Time;
 
 use crate::cache_control::RequestDirectives;
 
@@ -34,9 +36,9 @@ pub enum Verdict {
     },
 }
 
-/// Judges a stored response for a request at `now`, in seconds since 1970.
+/// Judges a stored response for a request at `now`.
 #[must_use]
-pub fn judge(stored: &Stored, request: &RequestDirectives, now: u64) -> Verdict {
+pub fn judge(stored: &Stored, request: &RequestDirectives, now: impl Into<Time>) -> Verdict {
     let said = &stored.directives;
     if said.no_cache || request.no_cache {
         return Verdict::Validate { if_error: false };

@@ -41,7 +41,7 @@ use arc_swap::ArcSwap;
 use cas::{Cas, Fate, Hot, UrlIndex};
 use httprules::{
     cache_control::RequestDirectives,
-    freshness::{Verdict, judge},
+    freshness::{Time, Verdict, judge},
 };
 use quota::Bucket;
 use ron_kernel::{Clock, Fault, Scope, blame, metrics::Counter};
@@ -160,6 +160,7 @@ impl Fill {
             cas: parts.cas,
             hot: parts.hot,
             budget: Budget::new(parts.inflight_bytes),
+            small: budget::small(parts.inflight_bytes, lanes.workers()),
             clock: scope.clock(),
             amnesia: parts.amnesia,
         };
@@ -206,9 +207,9 @@ impl Fill {
         self.settings.load().url(asset, query)
     }
 
-    /// What is here for a URL at `now`, in seconds since 1970. Looks in memory alone; what is stale and may be served so
+    /// What is here for a URL at `now`. Looks in memory alone; what is stale and may be served so
     /// begins to be refreshed.
-    pub fn find(&self, url: &OriginUrl, request: &RequestDirectives, now: u64) -> Found {
+    pub fn find(&self, url: &OriginUrl, request: &RequestDirectives, now: Time) -> Found {
         self.find_holding(url, request, now, || Ok(None))
     }
 
@@ -217,7 +218,7 @@ impl Fill {
         &self,
         url: &OriginUrl,
         request: &RequestDirectives,
-        now: u64,
+        now: Time,
         place: impl FnOnce() -> Result<Option<FillPlace>, Refusal>,
     ) -> Found {
         let known = self.table.get(url.text());
@@ -396,13 +397,13 @@ impl Fill {
 
     /// What is known of a URL, if it answers the request.
     fn fresh(&self, url: &OriginUrl, request: &RequestDirectives) -> Option<Known> {
-        let now = self.clock.unix().as_secs();
+        let now = ask::time(self.clock);
         self.table.get(url.text()).filter(|known| judge(known.stored(), request, now) == Verdict::Fresh)
     }
 
     /// Whether what was known already answers a request. That there is nothing does for all who do not insist.
     fn suits(&self, landed: &Landed, request: &RequestDirectives) -> bool {
-        let now = self.clock.unix().as_secs();
+        let now = ask::time(self.clock);
         match &landed.outcome {
             Ok(Filled::Whole(entry)) => judge(&entry.stored, request, now) == Verdict::Fresh,
             Ok(Filled::Streaming(_)) => true,
@@ -413,7 +414,7 @@ impl Fill {
     /// What may be served because asking failed.
     fn instead(&self, url: &OriginUrl, request: &RequestDirectives) -> Option<Arc<Entry>> {
         let known = self.table.get(url.text())?;
-        let verdict = judge(known.stored(), request, self.clock.unix().as_secs());
+        let verdict = judge(known.stored(), request, ask::time(self.clock));
         known.entry().filter(|_| verdict != Verdict::Validate { if_error: false }).cloned()
     }
 
@@ -430,13 +431,15 @@ async fn load(
     max_entries: usize,
     cas: Arc<Cas>,
 ) -> Result<(UrlIndex, Vec<(Arc<str>, Known)>), Fault> {
+    let now = ask::time(scope.clock());
     let job = move || {
         let rows = index.load(max_entries).unwrap_or_else(|error| {
             tracing::warn!(%error, "what was known of URLs is lost");
             Vec::new()
         });
         let is_here = |known: &Known| known.entry().is_none_or(|entry| cas.contains(entry.id));
-        let known = rows.into_iter().filter_map(index::from_row).filter(|(_, known)| is_here(known));
+        let known =
+            rows.into_iter().filter_map(|row| index::from_row(row, now)).filter(|(_, known)| is_here(known));
         let known: Vec<_> = known.collect();
         (index, known)
     };

@@ -77,6 +77,11 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         self.0.lock().get(what).map(UnderWay::join).is_some()
     }
 
+    /// Joins the flight of what is wanted, if it is under way.
+    pub(crate) fn join(&self, what: &str) -> Option<Landing<T>> {
+        self.0.lock().get(what).map(|under_way| Landing(under_way.join()))
+    }
+
     /// Has `load` run on the blocking pool, unless it is being run for somebody else, and waits for its result.
     ///
     /// Cancel safe: a load that has begun ends by itself, and whoever else waits for it gets its result. One that has not

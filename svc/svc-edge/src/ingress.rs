@@ -17,7 +17,7 @@ use ron_sync::gate::{Fifo, Gate, Permit};
 use ron_transport::{Body, Conn, ConnInfo, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
-use crate::{EdgeConfig, IngressConfig};
+use crate::{EdgeConfig, IngressConfig, assets::HashingShare};
 
 /// Clients whose rate is known; those beyond share one. About 100 bytes each.
 const MAX_CLIENTS: usize = 65_536;
@@ -56,6 +56,8 @@ pub(crate) struct Client {
     number: ClientId,
     /// Its part of the fills at once; made when it is first needed.
     filling: OnceLock<Arc<Gate<Fifo>>>,
+    /// Its part of the large files that are hashed at once; made when it is first needed.
+    hashing: OnceLock<Box<HashingShare>>,
 }
 
 impl Forgettable for Client {
@@ -65,6 +67,7 @@ impl Forgettable for Client {
             && self.inside.load(Ordering::Relaxed) == 0
             && self.receiving.load(Ordering::Relaxed) == 0
             && self.filling.get().is_none_or(|gate| gate.inflight() == 0)
+            && self.hashing.get().is_none_or(|share| !share.is_used())
     }
 }
 
@@ -279,6 +282,11 @@ impl Client {
     pub(crate) fn fill_place_now(&self, limits: &Limits) -> Result<FillPlace, Refusal> {
         let entered = self.fill_gate(limits).try_enter(());
         entered.map(|permit| self.filling(permit)).map_err(|()| too_many_fills())
+    }
+
+    /// Its part of the large files that are hashed at once.
+    pub(crate) fn hashing_share(&self) -> &HashingShare {
+        self.hashing.get_or_init(Box::default)
     }
 
     fn filling(&self, permit: Permit<Fifo>) -> FillPlace {

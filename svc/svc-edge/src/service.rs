@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::ALLOW, request::Parts};
-use httprules::host;
+use httprules::{freshness::Time, host};
 use ron_kernel::metrics::{RouteMetrics, ServiceMetrics};
 use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
@@ -283,6 +283,11 @@ impl Visit<'_> {
     /// Returns the current time in Unix seconds.
     fn unix(&self) -> u64 {
         self.shared().clock.unix().as_secs()
+    }
+
+    /// Returns the current time by both clocks.
+    fn time(&self) -> Time {
+        Time { unix: self.unix(), steady: self.shared().clock.steady_unix().as_secs() }
     }
 
     fn headers(&self) -> &HeaderMap {

@@ -7,7 +7,7 @@ use types::{ActorId, Refusal};
 
 use crate::{
     EdgeConfig,
-    assets::{Damages, Loaded, Unsettled, start_settler},
+    assets::{Damages, Hashing, Loaded, Unsettled, start_settler},
     fill::Fill,
     flights::Flights,
     ingress::Ingress,
@@ -25,7 +25,11 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) ingress: Arc<Ingress>,
     pub(crate) ram: Arc<Ram>,
+    /// Looks at files, and loads of small ones.
     pub(crate) files: Arc<Flights<Result<Loaded, Refusal>>>,
+    /// Large files that are being hashed.
+    pub(crate) hashes: Arc<Flights<Result<Loaded, Refusal>>>,
+    pub(crate) hashing: Arc<Hashing>,
     pub(crate) tiles: Arc<Flights<Result<Arc<Ready>, Refusal>>>,
     /// Files to be hashed once more.
     pub(crate) unsettled: Sender<Unsettled>,
@@ -71,7 +75,7 @@ impl Shared {
         let ingress = Arc::new(Ingress::new(&config.ingress));
         let ram = Arc::new(Ram::new(config.ram_bytes.as_u64()));
         metrics.sample(scope, &ingress, &ram, &registry);
-        let usage = Usage::new(scope, node);
+        let (usage, hashing) = (Usage::new(scope, node), Arc::default());
         Arc::new(Self {
             scope: scope.clone(),
             clock: scope.clock(),
@@ -79,7 +83,9 @@ impl Shared {
             ram,
             files: Arc::default(),
             tiles: Arc::default(),
-            unsettled: start_settler(scope),
+            hashes: Arc::default(),
+            unsettled: start_settler(scope, &hashing),
+            hashing,
             reader: Reader::new(scope, usage.bytes.clone()),
             objects,
             fill,

@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
 
+use super::Time;
 use crate::{
     cache_control::ResponseDirectives, cache_control::SECONDS_MAX, date, list::number, list::trimmed,
 };
@@ -26,8 +27,8 @@ pub struct Stored {
     pub last_modified: Option<u64>,
     /// When the request was sent, in Unix seconds.
     pub requested_at: u64,
-    /// When the response was received, in Unix seconds.
-    pub received_at: u64,
+    /// When the response was received.
+    pub received_at: Time,
     /// For how many seconds it is fresh if nobody says or lets us guess, as far as its status allows that.
     pub unsaid: u64,
     /// For how many seconds it is fresh at most, whatever it says.
@@ -37,13 +38,19 @@ pub struct Stored {
 impl Stored {
     /// Takes what is needed from a response that was asked for and received at these times.
     #[must_use]
-    pub fn of(status: StatusCode, headers: &HeaderMap, requested_at: u64, received_at: u64) -> Self {
+    pub fn of(
+        status: StatusCode,
+        headers: &HeaderMap,
+        requested_at: u64,
+        received_at: impl Into<Time>,
+    ) -> Self {
+        let received_at = received_at.into();
         let field = |name: HeaderName| headers.get(name).map(|value| trimmed(value.as_bytes()));
-        let date_of = |name| field(name).map(|value| date::parse(value, received_at));
+        let date_of = |name| field(name).map(|value| date::parse(value, received_at.unix));
         Self {
             status,
             directives: ResponseDirectives::of(headers),
-            date: date_of(header::DATE).flatten().unwrap_or(received_at),
+            date: date_of(header::DATE).flatten().unwrap_or(received_at.unix),
             age: field(header::AGE).and_then(first_number).unwrap_or(0).min(SECONDS_MAX),
             expires: date_of(header::EXPIRES).map(|date| date.unwrap_or(0)),
             last_modified: date_of(header::LAST_MODIFIED).flatten(),
@@ -57,7 +64,7 @@ impl Stored {
     /// The same response after the origin has said that it is still good (304): its new values replace the old
     /// ones, the rest stays.
     #[must_use]
-    pub fn validated(&self, headers: &HeaderMap, requested_at: u64, received_at: u64) -> Self {
+    pub fn validated(&self, headers: &HeaderMap, requested_at: u64, received_at: impl Into<Time>) -> Self {
         let told = Self::of(self.status, headers, requested_at, received_at);
         let tells = |name| headers.contains_key(name);
         Self {
@@ -72,10 +79,17 @@ impl Stored {
 
     /// How old it is at `now`, in seconds: as old as others say or the clocks tell, whichever is more.
     #[must_use]
-    pub fn age_at(&self, now: u64) -> u64 {
-        let apparent = self.received_at.saturating_sub(self.date);
-        let told = self.age.saturating_add(self.received_at.saturating_sub(self.requested_at));
-        apparent.max(told).saturating_add(now.saturating_sub(self.received_at))
+    pub fn age_at(&self, now: impl Into<Time>) -> u64 {
+        self.age_when_received().saturating_add(now.into().since(self.received_at))
+    }
+
+    /// How old it was when it was received, in seconds.
+    #[must_use]
+    pub fn age_when_received(&self) -> u64 {
+        let received_at = self.received_at.unix;
+        let apparent = received_at.saturating_sub(self.date);
+        let told = self.age.saturating_add(received_at.saturating_sub(self.requested_at));
+        apparent.max(told)
     }
 
     /// For how many seconds of age it is fresh.
@@ -93,7 +107,7 @@ impl Stored {
 
     /// Whether it is fresh at `now`.
     #[must_use]
-    pub fn is_fresh(&self, now: u64) -> bool {
+    pub fn is_fresh(&self, now: impl Into<Time>) -> bool {
         self.age_at(now) < self.lifetime()
     }
 

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use httprules::{
     cache_control::{RequestDirectives, ResponseDirectives},
-    freshness::{HEURISTIC_MAX, Stored, Unstorable, Verdict, judge, may_store},
+    freshness::{HEURISTIC_MAX, Stored, Time, Unstorable, Verdict, judge, may_store},
 };
 use proptest::prelude::*;
 
@@ -89,6 +89,34 @@ fn an_age_is_what_others_say_or_the_clocks_tell_whichever_is_more() {
     assert_eq!(of("0,7200", MADE, MADE).age_at(MADE), 0);
     assert_eq!(of("99999999999999999999", MADE, MADE).age_at(MADE), 1 << 31);
     assert_eq!(of("1", MADE, MADE).age_at(u64::MAX), u64::MAX - MADE + 1);
+}
+
+#[test]
+fn a_response_gets_no_younger_when_the_clock_is_moved_back() {
+    let (day, steady) = (86_400, 50);
+    let received_at = Time { unix: MADE, steady };
+    let headers = fields(&[(header::DATE, DATE), (header::CACHE_CONTROL, "max-age=3")]);
+    let stored = Stored::of(StatusCode::OK, &headers, MADE, received_at);
+    for (unix, steady, age) in [
+        (MADE + 2, steady + 2, 2),
+        // Moved back, by more and by less than it has been here.
+        (MADE + 2 - day, steady + 2, 2),
+        (MADE + 3 - day, steady + 3, 3),
+        (MADE + 2 * day - day, steady + 2 * day, 2 * day),
+        // Moved on, as when the machine slept.
+        (MADE + day, steady + 2, day),
+    ] {
+        let now = Time { unix, steady };
+        assert_eq!((stored.age_at(now), stored.is_fresh(now)), (age, age < 3), "{now:?}");
+    }
+    // What was received after the clock was moved back is as old as it says.
+    let moved = Time { unix: MADE, steady: steady + day };
+    let later = stored.validated(&headers, MADE, moved);
+    assert_eq!((later.age_at(moved), later.age_when_received()), (0, 0));
+    // What was stored before a restart has been here for as long as the machine's clock says.
+    let now = Time { unix: MADE + 10, steady: 7 };
+    assert_eq!(now.since(now.when(MADE)), 10);
+    assert_eq!(now.since(now.when(MADE + 20)), 0);
 }
 
 #[test]

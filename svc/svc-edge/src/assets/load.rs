@@ -1,8 +1,9 @@
 //! From a path to a file that can be served: read and hashed at first sight, looked at again once a second.
 //!
-//! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and time of modification
-//! are the same, they must hash to the same: what differs then is damage, and is not served. A file that is written over
-//! while it is served is changed, not damaged: what was promised of it breaks off, and the next request gets what is there.
+//! A file's bytes are trusted as they are first seen. From then on, as long as its inode, length and times of creation,
+//! modification and change are the same, they must hash to the same: what differs then is damage, and is not served. A file
+//! that is written over while it is served is changed, not damaged: what was promised of it breaks off, and the next request
+//! gets what is there.
 
 use std::{
     fs::File,
@@ -10,7 +11,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -24,13 +25,13 @@ use ron_kernel::{Clock, Scope, Shutdown};
 use types::{Moment, ObjectId, Reason, Refusal};
 
 use super::{
-    Damages, Unsettled,
+    Damages, HashingTurn, Unsettled,
     root::{Found, OpenFile, Root},
     siblings::{Sibling, SiblingKind, decodes_to},
 };
 use crate::{
     RootConfig,
-    file_stat::FileStat,
+    file_stat::{FileStat, GRAIN},
     ram::{Of, Ready},
     serve::{Owner, Representation, Source, tag},
 };
@@ -39,16 +40,10 @@ use crate::{
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Files up to this length are kept in RAM as a whole.
 const SMALL: u64 = 1024 * 1024;
-/// A file modified so recently may be modified again without a change of its time, which has a grain.
-const GRAIN: Duration = Duration::from_secs(2);
 /// How often a file that changes while it is read is read again.
 const TRIES: usize = 3;
-/// Large files that are hashed at once; each keeps a thread and a disk busy.
-const HASHING_AT_ONCE: usize = 4;
 /// The longest file: its tree takes 32 MiB of RAM.
 const LONGEST: u64 = 16 << 30;
-/// When to come back for a large file.
-const WHEN_HASHED: Duration = Duration::from_secs(2);
 /// How many files' hashes are remembered, beyond those that are in RAM. About 150 bytes each.
 const REMEMBERED: usize = 65_536;
 
@@ -60,8 +55,6 @@ pub(crate) struct Roots {
     seen: Cache<Box<str>, (FileStat, ObjectId)>,
     /// Set when another configuration is in force.
     retired: AtomicBool,
-    /// Large files that are being hashed.
-    hashing: AtomicUsize,
     clock: Clock,
     shutdown: Shutdown,
     damages: Arc<Damages>,
@@ -72,6 +65,8 @@ pub(crate) struct Roots {
 pub(crate) enum Loaded {
     /// A file with its hash tree.
     File(Arc<Ready>),
+    /// A large file that has to be hashed, for which nobody has a turn yet.
+    Unhashed,
     /// A folder: it is asked for with a slash at its end.
     Folder,
     /// There is no such file.
@@ -86,7 +81,7 @@ pub(crate) struct FileRecord {
     stat: FileStat,
     /// The siblings that there were, used or not.
     siblings: Box<[(SiblingKind, FileStat)]>,
-    /// Whether the times of modification say for sure that the bytes are the same.
+    /// Whether the times say for sure that the bytes are the same.
     settled: bool,
     looked_at: AtomicU64,
     /// Whether its bytes were found to be others: damaged, or changed.
@@ -94,17 +89,15 @@ pub(crate) struct FileRecord {
 }
 
 impl FileRecord {
-    /// What the settler needs to hash it once more; `None` if its time of modification has settled.
+    /// What the settler needs to hash it once more; `None` if its times have settled.
     pub(crate) fn unsettled(&self) -> Option<Unsettled> {
         if self.settled {
             return None;
         }
         let clock = self.roots.clock;
-        let modified = self.siblings.iter().map(|(_, stat)| stat.modified()).chain([self.stat.modified()]);
-        let settles = Duration::from_secs(modified.max().unwrap_or_default() + 1) + GRAIN;
-        // A file from the future settles when its time has come; it is looked at once before.
-        let wait = settles.saturating_sub(clock.unix()).min(2 * GRAIN);
-        let due = clock.now().after(wait);
+        let changed = self.siblings.iter().map(|(_, stat)| stat.changed()).chain([self.stat.changed()]);
+        let settles = Duration::from_secs(changed.max().unwrap_or_default() + 1) + GRAIN;
+        let due = clock.now().after(settles.saturating_sub(clock.unix()));
         Some(Unsettled { roots: Arc::clone(&self.roots), path: self.path.clone(), due })
     }
 
@@ -153,7 +146,6 @@ impl Roots {
             roots: configs.iter().cloned().map(Root::new).collect(),
             seen: Cache::new(REMEMBERED),
             retired: AtomicBool::new(false),
-            hashing: AtomicUsize::new(0),
             clock: scope.clock(),
             shutdown: scope.shutdown().clone(),
             damages,
@@ -175,11 +167,17 @@ impl Roots {
         self.roots.is_empty()
     }
 
-    /// Loads the file that a decoded path names, unless it is the `known` one still. Blocking.
+    /// Loads the file that a decoded path names, unless it is the `known` one still. A large file is hashed only with a `turn`.
+    /// Blocking.
     ///
     /// # Errors
     /// It is there, but cannot be served.
-    pub(crate) fn load(self: &Arc<Self>, path: &str, known: Option<&Arc<Ready>>) -> Result<Loaded, Refusal> {
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        path: &str,
+        known: Option<&Arc<Ready>>,
+        turn: Option<&HashingTurn>,
+    ) -> Result<Loaded, Refusal> {
         for _ in 0..TRIES {
             let file = match self.open(path)? {
                 Found::File(file) => file,
@@ -189,6 +187,16 @@ impl Roots {
             if let Some(same) = known.filter(|known| self.is_same(known, &file)) {
                 return Ok(Loaded::File(Arc::clone(same)));
             }
+            if file.stat.len > LONGEST {
+                return Err(Refusal::new(
+                    Reason::Internal,
+                    "the file is longer than 16 GiB: serve it in parts",
+                ));
+            }
+            // Its siblings are shorter than it is.
+            if turn.is_none() && file.stat.len > SMALL {
+                return Ok(Loaded::Unhashed);
+            }
             if let Some(ready) = self.read(path, file)? {
                 return Ok(Loaded::File(Arc::new(ready)));
             }
@@ -196,15 +204,15 @@ impl Roots {
         Err(Refusal::new(Reason::Internal, "the file changes all the time").retry_after(LOOK_EVERY))
     }
 
-    /// Hashes a file once more, and holds it to that. Blocking.
+    /// Hashes a file once more, and holds it to that; a large one only with a `turn`. Whether it has been done. Blocking.
     ///
     /// # Errors
-    /// It is damaged, cannot be read, or is not hashed now because others are.
-    pub(super) fn settle(self: &Arc<Self>, path: &str) -> Result<(), Refusal> {
+    /// It is damaged, or cannot be read.
+    pub(super) fn settle(self: &Arc<Self>, path: &str, turn: Option<&HashingTurn>) -> Result<bool, Refusal> {
         if self.retired.load(Ordering::Relaxed) {
-            return Ok(());
+            return Ok(true);
         }
-        self.load(path, None).map(drop)
+        self.load(path, None, turn).map(|loaded| !matches!(loaded, Loaded::Unhashed))
     }
 
     fn open(&self, path: &str) -> Result<Found, Refusal> {
@@ -309,38 +317,17 @@ impl Roots {
         stat: &FileStat,
         owner: Arc<dyn Owner>,
     ) -> Result<Option<(Source, ObjectId)>, Refusal> {
-        let read = if stat.len <= SMALL {
-            read_small(&file, stat)
-        } else {
-            let _turn = self.hashing_turn(stat)?;
-            self.read_large(file, stat, owner)
-        };
+        let read =
+            if stat.len <= SMALL { read_small(&file, stat) } else { self.read_large(file, stat, owner) };
         read.map_err(|error| {
             tracing::warn!(path, error, "a file could not be read");
             Refusal::new(Reason::Internal, "the file cannot be read")
         })
     }
 
-    /// Whether a file's time of modification says for sure that its bytes are the same.
+    /// Whether a file's times say for sure that its bytes are the same.
     fn is_settled(&self, stat: &FileStat) -> bool {
-        self.clock.unix() > Duration::from_secs(stat.modified()) + GRAIN
-    }
-
-    /// The turn of a large file to be hashed.
-    ///
-    /// # Errors
-    /// Others are being hashed, or it is too long.
-    fn hashing_turn(&self, stat: &FileStat) -> Result<HashingTurn<'_>, Refusal> {
-        if stat.len > LONGEST {
-            return Err(Refusal::new(Reason::Internal, "the file is longer than 16 GiB: serve it in parts"));
-        }
-        let turn = HashingTurn(&self.hashing);
-        if self.hashing.fetch_add(1, Ordering::Relaxed) >= HASHING_AT_ONCE {
-            drop(turn);
-            let detail = "other large files are being hashed for the first time";
-            return Err(Refusal::new(Reason::NotReady, detail).retry_after(WHEN_HASHED));
-        }
-        Ok(turn)
+        stat.is_settled(self.clock.unix())
     }
 
     /// Holds a file to what it hashed to before, while nothing says that it was changed.
@@ -406,15 +393,6 @@ impl Owner for SiblingRecord {
 
     fn changed(&self) {
         self.of.changed();
-    }
-}
-
-/// A large file that is being hashed, until it is dropped.
-struct HashingTurn<'a>(&'a AtomicUsize);
-
-impl Drop for HashingTurn<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

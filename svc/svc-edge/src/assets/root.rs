@@ -4,7 +4,7 @@ use std::fs::File;
 
 use rustix::{
     fd::OwnedFd,
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2},
+    fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
     io::Errno,
 };
 
@@ -123,10 +123,11 @@ fn open_file(folder: &OwnedFd, path: &str) -> Result<Result<(File, FileStat), Fo
             Err(error) => return absent(error).map(Err),
         }
     };
-    let stat = fstat(&opened)?;
-    Ok(match FileStat::regular(&stat) {
-        Some(stat) => Ok((opened.into(), stat)),
-        None if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => Err(Found::Folder),
+    let file = File::from(opened);
+    let metadata = file.metadata().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(match FileStat::regular(&metadata) {
+        Some(stat) => Ok((file, stat)),
+        None if metadata.is_dir() => Err(Found::Folder),
         None => Err(Found::Nothing),
     })
 }
@@ -248,7 +249,7 @@ mod tests {
     fn a_pipe_and_a_missing_folder_are_nothing() {
         let (outer, root) = folder();
         let pipe = outer.path().join("public/pipe");
-        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
         assert_eq!(kind(&root, "pipe"), "nothing");
         assert_eq!(kind(&Root::new(RootConfig::new(Path::new("/no/such/folder").into())), "a"), "nothing");
     }

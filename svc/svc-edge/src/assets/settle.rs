@@ -1,10 +1,10 @@
-//! Files that were asked for just after they were written: hashed once more when their time of modification has settled.
+//! Files that were asked for just after they were written: hashed once more when their times have settled.
 //!
-//! A time of modification has a grain, so a file that was written a moment ago may be written again without a change of its
-//! time: what it hashed to then is not what it can be held to. So it is hashed again as soon as that is over, whether or not
+//! The times of a file have a grain, so a file that was written a moment ago may be written again without a change of its
+//! times: what it hashed to then is not what it can be held to. So it is hashed again as soon as that is over, whether or not
 //! somebody asks for it, and is held to that from then on.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ron_kernel::{
     Scope,
@@ -13,14 +13,9 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
 };
-use types::{Moment, Reason};
+use types::Moment;
 
-use super::Roots;
-
-/// When to try again while other large files are being hashed.
-const TRY_AGAIN: Duration = Duration::from_secs(2);
-/// The maximum number of tries.
-const TRIES: usize = 30;
+use super::{Hashing, HashingTurn, Roots};
 
 /// The queue of the task that hashes files again.
 pub(crate) const UNSETTLED: QueueSpec = QueueSpec {
@@ -47,24 +42,24 @@ pub(crate) const FILE_SETTLER: TaskSpec = TaskSpec {
 pub(crate) struct Unsettled {
     pub(super) roots: Arc<Roots>,
     pub(super) path: Box<str>,
-    /// When its time of modification says for sure whether it was changed.
+    /// When its times say for sure whether it was changed.
     pub(super) due: Moment,
 }
 
 /// Starts the task that hashes files again.
-pub(crate) fn start(scope: &Scope) -> Sender<Unsettled> {
+pub(crate) fn start(scope: &Scope, hashing: &Arc<Hashing>) -> Sender<Unsettled> {
     let (sender, files) = scope.queue(&UNSETTLED, "");
-    let files = files.share();
-    scope.task(&FILE_SETTLER, move |ctx| run(files.clone(), ctx));
+    let (files, hashing) = (files.share(), Arc::clone(hashing));
+    scope.task(&FILE_SETTLER, move |ctx| run(files.clone(), Arc::clone(&hashing), ctx));
     sender
 }
 
-async fn run(files: SharedReceiver<Unsettled>, ctx: TaskCtx) -> TaskResult {
+async fn run(files: SharedReceiver<Unsettled>, hashing: Arc<Hashing>, ctx: TaskCtx) -> TaskResult {
     loop {
         let settle_next = async {
             match files.recv().await {
                 Some(file) => {
-                    settle(&ctx.scope, file).await;
+                    settle(&ctx.scope, &hashing, file).await;
                     true
                 }
                 None => false,
@@ -78,18 +73,21 @@ async fn run(files: SharedReceiver<Unsettled>, ctx: TaskCtx) -> TaskResult {
     }
 }
 
-/// Waits until a file has settled, and hashes it.
-async fn settle(scope: &Scope, file: Unsettled) {
+/// Waits until a file has settled, and hashes it. A large one waits for a turn, as those of clients do.
+async fn settle(scope: &Scope, hashing: &Hashing, file: Unsettled) {
     let Unsettled { roots, path, due } = file;
     scope.clock().sleep_until(due).await;
-    for _ in 0..TRIES {
-        let (roots, wanted) = (Arc::clone(&roots), path.clone());
-        let hashed = scope.blocking().run("hash a settled file", move || roots.settle(&wanted)).await;
-        match hashed {
-            Ok(Err(refusal)) if refusal.reason == Reason::NotReady => {
-                scope.clock().sleep_until(scope.clock().now().after(TRY_AGAIN)).await;
-            }
+    let mut turn: Option<HashingTurn> = None;
+    loop {
+        let (roots, wanted, has_turn) = (Arc::clone(&roots), path.clone(), turn.is_some());
+        let hash = move || roots.settle(&wanted, turn.as_ref());
+        match scope.blocking().run("hash a settled file", hash).await {
+            Ok(Ok(false)) if !has_turn => {}
             Ok(_) => return,
+            Err(error) => return tracing::warn!(%path, %error, "a file was not hashed once more"),
+        }
+        match hashing.own_turn().await {
+            Ok(next) => turn = Some(next),
             Err(error) => return tracing::warn!(%path, %error, "a file was not hashed once more"),
         }
     }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode, header};
-use httprules::{date, freshness::Stored};
+use httprules::{
+    date,
+    freshness::{Stored, Time},
+};
 use ron_kernel::Clock;
 use ron_transport::Response;
 use types::Reason;
@@ -28,7 +31,7 @@ pub(super) struct Answer {
     pub(super) from: OriginUrl,
     /// In seconds since 1970, when the last of the requests was sent and its answer came.
     pub(super) requested_at: u64,
-    pub(super) received_at: u64,
+    pub(super) received_at: Time,
     /// For how many seconds it holds that the object is there, going by the redirects.
     pub(super) at_most: u64,
     /// Whether the origin redirected the request.
@@ -60,7 +63,7 @@ pub(super) async fn ask(
         let shown = if redirects == 0 { validators } else { &none };
         let requested_at = clock.unix().as_secs();
         let (response, home) = client.get(&from, shown, settings.connect_timeout).await?;
-        let received_at = clock.unix().as_secs();
+        let received_at = time(clock);
         let status = response.status();
         if !is_redirect(status) {
             let redirected = redirects > 0;
@@ -77,6 +80,11 @@ pub(super) async fn ask(
     }
 }
 
+/// Returns the current time.
+pub(super) fn time(clock: Clock) -> Time {
+    Time { unix: clock.unix().as_secs(), steady: clock.steady_unix().as_secs() }
+}
+
 /// Those that lead to another place for a GET.
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
@@ -89,7 +97,7 @@ fn lifetime_of_redirect(hop: &Stored) -> u64 {
     if hop.directives.no_store || hop.directives.no_cache {
         return 0;
     }
-    lifetime.saturating_sub(hop.age_at(hop.received_at))
+    lifetime.saturating_sub(hop.age_when_received())
 }
 
 fn location(headers: &HeaderMap) -> Option<&str> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use httprules::freshness::Stored;
+use httprules::freshness::{Stored, Time};
 use types::{ObjectId, Reason, Refusal};
 
 use super::{client::Validators, fields::Fields, streaming::StreamingFill};
@@ -37,9 +37,9 @@ impl Entry {
         self.stored.last_modified
     }
 
-    /// How old it is at `now`, both in seconds; the value of `Age`.
+    /// How old it is at `now`, in seconds; the value of `Age`.
     #[must_use]
-    pub fn age(&self, now: u64) -> u64 {
+    pub fn age(&self, now: Time) -> u64 {
         self.stored.age_at(now)
     }
 

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use cas::{Change, IndexError, UrlIndex, UrlRow};
 use http::{HeaderValue, StatusCode};
-use httprules::{cache_control::ResponseDirectives, date, freshness::Stored};
+use httprules::{
+    cache_control::ResponseDirectives,
+    date,
+    freshness::{Stored, Time},
+};
 use ron_kernel::{
     Scope,
     lock::Ranked,
@@ -21,6 +25,8 @@ use crate::locks;
 
 /// Changes that are written at once.
 const BATCH: usize = 256;
+/// What was received later than this many seconds from now is from before the clock was moved back.
+const CLOCKS_DIFFER: u64 = 60;
 /// Changes after which the index is cut to its size.
 const PRUNE_EVERY: usize = 10_000;
 
@@ -159,7 +165,7 @@ fn write_down(index: &mut UrlIndex, batch: &[News], keep: Option<usize>) -> Resu
 fn to_row(url: &str, known: &Known) -> UrlRow {
     let stored = known.stored();
     let text = |value: &Option<HeaderValue>| value.as_ref()?.to_str().ok().map(str::to_owned);
-    let lasts = stored.lifetime().saturating_sub(stored.age_at(stored.received_at));
+    let lasts = stored.lifetime().saturating_sub(stored.age_when_received());
     let row = UrlRow {
         url: url.to_owned(),
         status: stored.status.as_u16(),
@@ -167,10 +173,10 @@ fn to_row(url: &str, known: &Known) -> UrlRow {
         date: Some(stored.date),
         age: stored.age,
         request_time: stored.requested_at,
-        response_time: stored.received_at,
+        response_time: stored.received_at.unix,
         // Within what a database calls a number.
-        fresh_until: stored.received_at.saturating_add(lasts).min(i64::MAX as u64),
-        used: stored.received_at,
+        fresh_until: stored.received_at.unix.saturating_add(lasts).min(i64::MAX as u64),
+        used: stored.received_at.unix,
         ..UrlRow::default()
     };
     match known {
@@ -188,8 +194,9 @@ fn to_row(url: &str, known: &Known) -> UrlRow {
     }
 }
 
-/// What a row of the index says; `None` if it says nothing that makes sense.
-pub(super) fn from_row(row: UrlRow) -> Option<(Arc<str>, Known)> {
+/// What a row of the index says at `now`; `None` if it says nothing that makes sense. What is from the future, because the clock
+/// was moved back, is validated before it is used.
+pub(super) fn from_row(row: UrlRow, now: Time) -> Option<(Arc<str>, Known)> {
     let cache_control = row.cache_control.as_deref().map(str::as_bytes);
     let read =
         |text: &Option<String>| text.as_ref().map(|text| date::parse(text.as_bytes(), row.response_time));
@@ -201,14 +208,15 @@ pub(super) fn from_row(row: UrlRow) -> Option<(Arc<str>, Known)> {
         expires: read(&row.expires).map(|expires| expires.unwrap_or(0)),
         last_modified: read(&row.last_modified).flatten(),
         requested_at: row.request_time,
-        received_at: row.response_time,
+        received_at: now.when(row.response_time),
         unsaid: 0,
         at_most: 0,
     };
     // How long it is good was decided when it came; settings may have changed.
     let lasts = row.fresh_until.saturating_sub(row.response_time);
-    let lifetime = stored.age_at(row.response_time).saturating_add(lasts);
-    let stored = Stored { unsaid: lifetime, at_most: lifetime, ..stored };
+    let lifetime = stored.age_when_received().saturating_add(lasts);
+    let mut stored = Stored { unsaid: lifetime, at_most: lifetime, ..stored };
+    stored.directives.no_cache |= row.response_time > now.unix.saturating_add(CLOCKS_DIFFER);
     let value = |text: Option<String>| HeaderValue::try_from(text?).ok();
     let known = match row.object {
         None => Known::Nothing(Arc::new(stored)),
@@ -224,4 +232,33 @@ pub(super) fn from_row(row: UrlRow) -> Option<(Arc<str>, Known)> {
         })),
     };
     Some((row.url.into(), known))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http::HeaderMap;
+    use httprules::{
+        cache_control::RequestDirectives,
+        freshness::{Verdict, judge},
+    };
+
+    #[test]
+    fn what_is_from_the_future_after_a_restart_is_validated_first() {
+        let headers = HeaderMap::from_iter([(
+            http::header::CACHE_CONTROL,
+            HeaderValue::from_static("max-age=1000000, stale-while-revalidate=1000000"),
+        )]);
+        let received = 1_700_000_000;
+        let known = Known::Nothing(Arc::new(Stored::of(StatusCode::NOT_FOUND, &headers, received, received)));
+        let verdict = |unix| {
+            let now = Time { unix, steady: 5 };
+            let (_, known) = from_row(to_row("url", &known), now).unwrap();
+            judge(known.stored(), &RequestDirectives::default(), now)
+        };
+        assert_eq!(verdict(received + 10), Verdict::Fresh);
+        assert_eq!(verdict(received - CLOCKS_DIFFER), Verdict::Fresh);
+        assert_eq!(verdict(received - CLOCKS_DIFFER - 1), Verdict::Validate { if_error: false });
+    }
 }

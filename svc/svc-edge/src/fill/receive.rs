@@ -53,6 +53,8 @@ pub(super) struct Receiver {
     pub(super) cas: Arc<Cas>,
     pub(super) hot: Arc<Hot>,
     pub(super) budget: Budget,
+    /// The length up to which objects wait for no bytes.
+    pub(super) small: u64,
     pub(super) clock: Clock,
     pub(super) amnesia: bool,
 }
@@ -77,7 +79,7 @@ impl Receiver {
             self.plan(settings, &answer, store && may_be_stored && fields.can_be_kept())?;
         let known = announced.filter(|_| plan.coding == Coding::Identity);
         let expected = Expected::of(headers, plan.coding);
-        let (_share, part) = self.take(job, known.unwrap_or(PIECE as u64)).await?;
+        let (_share, part) = self.take(job, known.unwrap_or(PIECE as u64), plan.store).await?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
             len: 0,
@@ -90,7 +92,7 @@ impl Receiver {
         };
         let streams = job.url.rule().stream && plan.store;
         let head = Announced { head: entry.clone(), len: known, expected: expected.id() };
-        let mut stream = Stream { job, head: streams.then_some(head), source: None };
+        let mut stream = Stream { job, budget: &self.budget, head: streams.then_some(head), source: None };
         let pace = Pace::new(self.clock, settings.fill_timeout, announced.is_some());
         let body = (answer.response.into_body(), pace);
         let (spooled, part) = self.spool((plan, expected), body, &answer.home, part, &mut stream).await?;
@@ -98,11 +100,15 @@ impl Receiver {
         Ok((Entry { id: spooled.id, len: spooled.len, held, ..entry }, stream.source))
     }
 
-    /// Waits for so many bytes: first for those of the origin, so that whoever waits for others of it waits in no one's way.
-    async fn take(&self, job: &Job, bytes: u64) -> Result<(Part, Part), Failure> {
+    /// Waits for so many bytes: first for those of the origin, so that whoever waits for others of it waits in no one's way. Small
+    /// objects that are stored wait for none; those that are not stay in memory for as long as somebody reads them.
+    async fn take(&self, job: &Job, bytes: u64, is_stored: bool) -> Result<(Option<Part>, Part), Failure> {
+        if is_stored && bytes <= self.small {
+            return Ok((None, self.budget.take_small(self.small).map_err(Failure::Ours)?));
+        }
         let both = async {
             let share = job.url.rule().budget.take(bytes).await?;
-            Ok::<_, Fault>((share, self.budget.take(bytes).await?))
+            Ok::<_, Fault>((Some(share), self.budget.take(bytes).await?))
         };
         self.clock.by(job.deadline, both).await.ok_or(Failure::Waited)?.map_err(Failure::Ours)
     }
@@ -183,6 +189,8 @@ impl Receiver {
 /// An object that may be sent while it is fetched.
 struct Stream<'a> {
     job: &'a Job,
+    /// The bytes of all fills.
+    budget: &'a Budget,
     /// What is said of it to those who get it; `None` if it is stored before it is served.
     head: Option<Announced>,
     /// `None` until it begins to be sent.
@@ -211,7 +219,8 @@ impl Stream<'_> {
 
     /// Whether it should make way for another object, if nobody wants it.
     fn makes_way(&self) -> bool {
-        self.job.place.as_ref().is_some_and(Place::makes_way)
+        let is_awaited = || self.job.url.rule().budget.is_awaited() || self.budget.is_awaited();
+        self.job.place.as_ref().is_some_and(Place::makes_way) || is_awaited()
     }
 
     /// There is more of it, and with the tail it begins.

@@ -267,7 +267,7 @@ impl Fill {
             }
             (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(self.nothing(settings, job, answer).await),
             (status, _) => {
-                let retry_after = ask::retry_after(answer.response.headers(), answer.received_at);
+                let retry_after = ask::retry_after(answer.response.headers(), answer.received_at.unix);
                 self.drain(job, answer.response.into_body()).await;
                 Err(Failure::Status { status, retry_after })
             }

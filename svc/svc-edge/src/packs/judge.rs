@@ -33,7 +33,7 @@ pub(super) fn judge(state: &State, stat: Option<FileStat>) -> Todo {
 
 fn judge_served(mounted: &FileStat, problem: Option<&Problem>, stat: Option<FileStat>) -> Todo {
     match (stat, problem.map(|problem| problem.found)) {
-        (Some(stat), known) if stat == *mounted => {
+        (Some(stat), known) if stat.is_unwritten(mounted) => {
             if known.is_some() {
                 Todo::Keep(None)
             } else {
@@ -54,4 +54,39 @@ fn judge_served(mounted: &FileStat, problem: Option<&Problem>, stat: Option<File
 
 fn absent() -> Problem {
     Problem::new(Found::Nothing, "its file does not exist")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::{
+        fs::{self, File},
+        path::Path,
+        time::SystemTime,
+    };
+
+    fn unpack(path: &Path) -> FileStat {
+        fs::write(path, b"pack").unwrap();
+        File::options().write(true).open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        FileStat::at(path).unwrap()
+    }
+
+    #[test]
+    fn a_pack_that_was_refused_is_mounted_from_a_new_file_of_the_same_length_and_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        for found in [Found::Bad, Found::Changed] {
+            let refused = unpack(&path);
+            let state = State::Refused(Problem::new(found(refused), "no good"));
+            assert_eq!(judge(&state, Some(refused)), Todo::Nothing);
+            // The file system uses the number of the old file again, and its times have a grain.
+            let judged = (0..1_000_000).map(|_| {
+                fs::remove_file(&path).unwrap();
+                let replaced = unpack(&path);
+                judge(&state, Some(replaced)) == Todo::Mount(replaced)
+            });
+            assert!(judged.into_iter().any(|is_mounted| is_mounted));
+        }
+    }
 }

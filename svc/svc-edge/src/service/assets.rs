@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
+use ron_kernel::Fault;
 use types::{Reason, Refusal};
 
 use super::{Answer, Visit, redirect};
 use crate::{
-    assets::{Loaded, chosen},
+    assets::{HashingTurn, Loaded, chosen},
     deny::Deny,
-    flights::Flights,
+    flights::{Flights, Turn},
     ingress::Place,
     ram::{Ready, Variant},
     route::decoded,
@@ -45,10 +46,11 @@ impl Visit<'_> {
                 self.represent(chosen(self.headers(), plain, &ready.coded), Class::Asset, place).await
             }
             Loaded::Folder => Ok(to_folder(raw, self.request.uri.query())),
-            Loaded::Nothing => Err(self.no_file(raw)),
+            Loaded::Unhashed | Loaded::Nothing => Err(self.no_file(raw)),
         }
     }
 
+    /// Loads a file, and waits for a turn if it is a large one that has to be hashed.
     pub(super) async fn load(&self, path: &str) -> Result<Loaded, Deny> {
         let shared = self.shared();
         if self.policy.roots.is_empty() {
@@ -60,10 +62,57 @@ impl Visit<'_> {
         if let Some(fresh) = on_disk.filter(|known| known.holds(self.began)) {
             return Ok(Loaded::File(Arc::clone(fresh)));
         }
+        let look = self.loading(path, known.as_ref(), None);
+        let mut loaded =
+            Flights::load(&shared.files, path, shared.scope.blocking(), "load a file", look).await?;
+        while let Ok(Loaded::Unhashed) = loaded {
+            loaded = self.hash(path, known.as_ref()).await?;
+        }
+        loaded.map_err(Deny::from)
+    }
+
+    /// Has a large file hashed of which this is outdated, unless that is done for somebody else; [`Loaded::Unhashed`] if whoever
+    /// did it has left.
+    async fn hash(&self, path: &str, outdated: Option<&Arc<Ready>>) -> Result<Result<Loaded, Refusal>, Deny> {
+        let shared = self.shared();
+        if let Some(landing) = shared.hashes.join(path) {
+            return Ok(landing.wait().await.unwrap_or(Ok(Loaded::Unhashed)));
+        }
+        // Before the flight: those who want the same must not wait for the turn of a client that has used up its share.
+        let turn = shared.hashing.turn(self.client.hashing_share()).await?;
+        let known = shared.ram.get(Variant::File, path);
+        let is_new = |known: &&Arc<Ready>| outdated.is_none_or(|outdated| !Arc::ptr_eq(known, outdated));
+        if let Some(hashed) = known.as_ref().filter(is_new).filter(|known| known.holds(shared.clock.now())) {
+            return Ok(Ok(Loaded::File(Arc::clone(hashed))));
+        }
+        let flight = match Flights::turn(&shared.hashes, &path.into()) {
+            Turn::Ours(flight, _) => flight,
+            Turn::Theirs(landing) => {
+                drop(turn);
+                return Ok(landing.wait().await.unwrap_or(Ok(Loaded::Unhashed)));
+            }
+        };
+        let hash = self.loading(path, known.as_ref(), Some(turn));
+        let hashed = shared.scope.blocking().run("hash a file", move || {
+            let hashed = hash();
+            flight.land(hashed.clone());
+            hashed
+        });
+        Ok(hashed.await.map_err(Fault::from)?)
+    }
+
+    /// What loads a file on the blocking pool and keeps it, even if whoever asked for it is gone.
+    fn loading(
+        &self,
+        path: &str,
+        known: Option<&Arc<Ready>>,
+        turn: Option<HashingTurn>,
+    ) -> impl FnOnce() -> Result<Loaded, Refusal> + Send + use<> {
+        let (shared, known) = (self.shared(), known.cloned());
         let (roots, ram, wanted) = (Arc::clone(&self.policy.roots), Arc::clone(&shared.ram), path.to_owned());
         let unsettled = shared.unsettled.clone();
-        let load = move || {
-            let loaded = roots.load(&wanted, known.as_ref());
+        move || {
+            let loaded = roots.load(&wanted, known.as_ref(), turn.as_ref());
             remember(&ram, &wanted, known.as_ref(), &loaded);
             if let Ok(Loaded::File(ready)) = &loaded
                 && let Some(file) = ready.unsettled()
@@ -72,18 +121,17 @@ impl Visit<'_> {
                 let _ = unsettled.try_send(file);
             }
             loaded
-        };
-        Flights::load(&shared.files, path, shared.scope.blocking(), "load a file", load)
-            .await?
-            .map_err(Deny::from)
+        }
     }
 }
 
-/// Keeps what was loaded, even if whoever asked for it is gone.
+/// Keeps what was loaded.
 fn remember(ram: &crate::ram::Ram, path: &str, known: Option<&Arc<Ready>>, loaded: &Result<Loaded, Refusal>) {
     match loaded {
         Ok(Loaded::File(ready)) if known.is_some_and(|known| Arc::ptr_eq(known, ready)) => {}
         Ok(Loaded::File(ready)) => ram.put(Variant::File, path, Arc::clone(ready)),
+        // What is known goes on for those who did not have to look.
+        Ok(Loaded::Unhashed) => {}
         _ => ram.forget(Variant::File, path),
     }
 }

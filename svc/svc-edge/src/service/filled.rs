@@ -58,7 +58,7 @@ impl Visit<'_> {
 
     /// What is here for a URL. What is stale begins to be refreshed, as a fill of this client.
     fn find(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Found {
-        fill.find_holding(url, request, self.unix(), || {
+        fill.find_holding(url, request, self.time(), || {
             let limits = &self.policy.limits;
             let held = self.client.fill_place_now(limits)?;
             self.client.charge_fill(limits, self.began)?;
@@ -167,7 +167,7 @@ impl Visit<'_> {
     fn told(&self, mut response: Response, entry: &Entry, status: HeaderValue) -> Response {
         let answered = response.status();
         let headers = response.headers_mut();
-        headers.insert(AGE, HeaderValue::from(entry.age(self.unix())));
+        headers.insert(AGE, HeaderValue::from(entry.age(self.time())));
         if let Some(value) = &entry.cache_control {
             headers.insert(CACHE_CONTROL, value.clone());
         }

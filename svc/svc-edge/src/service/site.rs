@@ -35,7 +35,7 @@ impl Visit<'_> {
         match self.load(&path).await? {
             Loaded::File(ready) => return self.file(&ready, place).await,
             Loaded::Folder => return Ok(to_folder(raw, self.request.uri.query())),
-            Loaded::Nothing => {}
+            Loaded::Unhashed | Loaded::Nothing => {}
         }
         for stand_in in stand_ins(&path, site) {
             if let Loaded::File(ready) = self.load(&stand_in).await? {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use ron_kernel::config::ByteSize;
 use svc_edge::fill::Found;
 use types::Reason;
 
@@ -91,5 +92,67 @@ fn a_fill_that_nobody_waits_for_makes_way_for_one_that_somebody_waits_for() {
         assert_eq!(node.bytes(&asked), b"short");
         eventually("the other one is given up", || origin.closed() == 1);
         assert_eq!(node.stored(), 1);
+    });
+}
+
+/// An origin whose objects below `/long` are as long as objects may be and come slowly; all others are of this length.
+fn slow_and(len: usize) -> (Origin, Ground) {
+    let origin = Origin::start(move |_, request| match request.starts_with("get /long") {
+        true => {
+            let head = "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncontent-length: 8388608\r\n\r\n";
+            Act::Trickle(head.into(), vec![b'x'; 1024], Box::new(|| true), Vec::new())
+        }
+        false => Act::Say(tagged("", vec![b'y'; len])),
+    });
+    let mut ground = Ground::new(vec![origin.entry()]);
+    ground.config.fill.max_object_bytes = ByteSize::mib(8);
+    ground.config.fill.inflight_bytes = ByteSize::mib(16);
+    ground.drain = Duration::from_millis(100);
+    (origin, ground)
+}
+
+#[test]
+fn a_long_object_that_comes_slowly_does_not_hold_small_ones_up() {
+    with_growing_time(|time| {
+        // An eighth of the bytes for eight workers: so many each.
+        let small = 256 * 1024;
+        let (origin, mut ground) = slow_and(small);
+        ground.config.fill_timeout = (time * 2).into();
+        let node = Node::on(ground);
+        let (long, wishes) = (node.url(&origin, "/long"), wishes(""));
+        node.block_on(async {
+            let small = async {
+                while origin.asked() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                for nth in 0..5 {
+                    let url = node.url(&origin, &format!("/{nth}"));
+                    let soon = node.scope.clock().within(time);
+                    let entry = node.fill.fetch(&url, &wishes, soon).await.expect("it does not wait");
+                    assert_eq!(entry.len, small as u64);
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = node.fill.fetch(&long, &wishes, node.deadline()) => panic!("it takes longer"),
+                () = small => {}
+            }
+        });
+    });
+}
+
+#[test]
+fn a_fill_that_nobody_waits_for_makes_way_for_one_that_waits_for_bytes() {
+    with_growing_time(|time| {
+        let (origin, mut ground) = slow_and(8 << 20);
+        ground.config.fill_timeout = (time * 4).into();
+        let node = Node::on(ground);
+        node.fill.begin(&node.url(&origin, "/long"), &wishes("")).unwrap();
+        eventually("it is on its way", || origin.asked() == 1);
+        let soon = node.scope.clock().within(time * 4);
+        let next = node.url(&origin, "/next");
+        let entry = node.block_on(node.fill.fetch(&next, &wishes(""), soon)).expect("there are bytes for it");
+        assert_eq!(entry.len, 8 << 20);
+        eventually("the other one is given up", || origin.closed() == 1);
     });
 }

@@ -1,5 +1,6 @@
 //! What is served without asking, what is asked for again, and what is not kept (RFC 9111).
 
+use httprules::{cache_control::RequestDirectives, freshness::Time};
 use svc_edge::fill::Found;
 use types::Reason;
 
@@ -32,6 +33,23 @@ fn what_is_fresh_is_not_asked_for_again() {
     assert!(matches!(node.find(&url, "no-cache"), Found::Missing));
     assert!(node.fetch(&url).is_ok());
     assert_eq!(origin.asked(), 1);
+}
+
+#[test]
+fn what_is_stale_does_not_become_fresh_when_the_clock_is_moved_back() {
+    let origin = counting("cache-control: max-age=3\r\n");
+    let node = Node::start(vec![origin.entry()]);
+    let url = node.url(&origin, "/x");
+    let entry = node.fetch(&url).unwrap();
+    let received_at = entry.stored.received_at;
+    let after = |seconds: u64| Time {
+        unix: received_at.unix - 86_400 + seconds,
+        steady: received_at.steady + seconds,
+    };
+    let request = RequestDirectives::default();
+    assert!(matches!(node.fill.find(&url, &request, after(2)), Found::Fresh(_)));
+    assert!(matches!(node.fill.find(&url, &request, after(3)), Found::Missing));
+    assert_eq!((entry.age(after(2)), entry.age(after(3))), (2, 3));
 }
 
 #[test]

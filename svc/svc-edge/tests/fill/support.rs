@@ -12,7 +12,7 @@ use std::{
 };
 
 use cas::{Cas, Hot, Limits, UrlIndex};
-use httprules::cache_control::RequestDirectives;
+use httprules::{cache_control::RequestDirectives, freshness::Time};
 use ron_kernel::{Exit, Kernel, Scope};
 use ron_transport::resolve::Resolver;
 use svc_edge::{
@@ -259,8 +259,9 @@ impl Node {
         self.fill.url(&format!("{}{path}", origin.addr), None).unwrap()
     }
 
-    pub(crate) fn now(&self) -> u64 {
-        self.scope.clock().unix().as_secs()
+    pub(crate) fn now(&self) -> Time {
+        let clock = self.scope.clock();
+        Time { unix: clock.unix().as_secs(), steady: clock.steady_unix().as_secs() }
     }
 
     pub(crate) fn deadline(&self) -> Deadline {

@@ -2,11 +2,16 @@
 
 use std::{
     fs,
-    os::unix::fs::{FileExt, symlink},
+    os::unix::fs::symlink,
     time::{Duration, SystemTime},
 };
 
-use crate::support::{Running, eventually, noise, rename_over, write};
+use ron_kernel::config::ByteSize;
+
+use crate::{
+    rot::{self, Rot},
+    support::{Running, eventually, noise, rename_over, write},
+};
 
 #[test]
 fn a_file_is_served_with_its_type_and_its_content_id() {
@@ -129,23 +134,60 @@ fn a_file_that_is_replaced_shows_within_moments_and_never_half() {
     });
 }
 
-/// Makes a file look as if nobody had touched it for an hour.
-fn age(path: &std::path::Path) -> SystemTime {
-    let then = SystemTime::now() - Duration::from_secs(3600);
-    fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
-    then
+#[test]
+fn a_new_version_with_the_length_and_the_time_of_the_old_one_shows() {
+    let (small, large) = (100_000, 3 * 1024 * 1024);
+    let names = ["small.js", "large.bin"];
+    let version = |of: u8, len: usize| vec![of; len];
+    let files = |of: u8| names.iter().zip([small, large]).map(move |(name, len)| (*name, version(of, len)));
+    let unpack = |path: &std::path::Path, bytes: &[u8]| {
+        write(path, bytes);
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        fs::File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    };
+    let edge = Running::start(
+        |dir| files(b'1').for_each(|(name, bytes)| unpack(&dir.join("public").join(name), &bytes)),
+        |config| config.roots.push(svc_edge::RootConfig::new("public".into())),
+    );
+    let shows = |of: u8| {
+        for (name, bytes) in files(of) {
+            let url = format!("/edge/assets/{name}");
+            eventually("this version shows", || {
+                let answer = edge.get(&url);
+                assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
+                answer.body == bytes
+            });
+        }
+    };
+    shows(b'1');
+    // As `tar` does it after `rm`; the file system may use the numbers of the old files again.
+    names.iter().for_each(|name| fs::remove_file(edge.path("public").join(name)).unwrap());
+    files(b'2').for_each(|(name, bytes)| unpack(&edge.path("public").join(name), &bytes));
+    shows(b'2');
+    // As `cp -p` does it.
+    files(b'3').for_each(|(name, bytes)| unpack(&edge.path("public").join(name), &bytes));
+    shows(b'3');
+    assert!(edge.metric("edge_quarantined_total") < 1.0);
+}
+
+/// An edge with a file that can rot, and with this much RAM; `None` where no file can.
+fn with_rot(name: &str, bytes: &[u8], ram: ByteSize) -> Option<Running> {
+    let prepare = |dir: &std::path::Path| write(&dir.join("public").join(name), bytes);
+    Some(Running::start_in(rot::ground()?, prepare, |config| {
+        config.roots.push(svc_edge::RootConfig::new("public".into()));
+        config.ram_bytes = ram;
+    }))
 }
 
 #[test]
 fn bytes_that_rot_under_a_streamed_file_are_not_served() {
     let bytes = noise(2 * 1024 * 1024);
-    let edge = Running::with_files(&[("large.bin", &bytes)]);
+    let Some(edge) = with_rot("large.bin", &bytes, ByteSize::mib(64)) else { return };
     let path = edge.path("public/large.bin");
-    let then = age(&path);
+    let Some(rot) = Rot::of(&path, 1_500_000) else { return };
+    rot.settle();
     assert!(edge.get("/edge/assets/large.bin").body == bytes);
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    file.write_all_at(&[bytes[1_500_000] ^ 1], 1_500_000).unwrap();
-    file.set_modified(then).unwrap();
+    rot.turn();
     let part = edge.get_with("/edge/assets/large.bin", &[("range", "bytes=1500000-1500010")]);
     assert_eq!((part.status, part.reason().as_str()), (502, "quarantined"));
     eventually("readiness tells", || edge.standing().contains("large.bin"));
@@ -160,13 +202,11 @@ fn bytes_that_rot_under_a_streamed_file_are_not_served() {
 #[test]
 fn damage_that_is_met_in_the_middle_breaks_the_connection_before_a_wrong_byte() {
     let bytes = noise(4 * 1024 * 1024);
-    let edge = Running::with_files(&[("large.bin", &bytes)]);
-    let path = edge.path("public/large.bin");
-    let then = age(&path);
+    let Some(edge) = with_rot("large.bin", &bytes, ByteSize::mib(64)) else { return };
+    let Some(rot) = Rot::of(&edge.path("public/large.bin"), 3_000_000) else { return };
+    rot.settle();
     assert_eq!(edge.ask("HEAD", "/edge/assets/large.bin", &[]).status, 200);
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    file.write_all_at(&[bytes[3_000_000] ^ 1], 3_000_000).unwrap();
-    file.set_modified(then).unwrap();
+    rot.turn();
     let whole = edge.get("/edge/assets/large.bin");
     assert_eq!(whole.status, 200, "the beginning is good");
     assert!(whole.body.len() < bytes.len(), "the end is not");
@@ -175,19 +215,13 @@ fn damage_that_is_met_in_the_middle_breaks_the_connection_before_a_wrong_byte() 
 
 #[test]
 fn a_small_file_whose_bytes_change_by_themselves_is_not_served() {
-    let edge = Running::start(
-        |dir| write(&dir.join("public/a.txt"), b"what was written"),
-        |config| {
-            config.roots.push(svc_edge::RootConfig::new("public".into()));
-            // Without RAM each request reads the file.
-            config.ram_bytes = ron_kernel::config::ByteSize::bytes(0);
-        },
-    );
+    // Without RAM each request reads the file.
+    let Some(edge) = with_rot("a.txt", b"what was written", ByteSize::bytes(0)) else { return };
     let path = edge.path("public/a.txt");
-    let then = age(&path);
+    let Some(rot) = Rot::of(&path, 3) else { return };
+    rot.settle();
     assert_eq!(edge.get("/edge/assets/a.txt").text(), "what was written");
-    write(&path, b"what was writteN");
-    fs::File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+    rot.turn();
     assert_eq!(edge.get("/edge/assets/a.txt").status, 502);
     write(&path, b"something new");
     eventually("a change that shows is no damage", || {
@@ -197,17 +231,11 @@ fn a_small_file_whose_bytes_change_by_themselves_is_not_served() {
 
 #[test]
 fn a_file_that_is_asked_for_at_once_is_hashed_again_once_it_has_settled_and_held_to_it() {
-    let edge = Running::start(
-        |dir| write(&dir.join("public/old"), b"old"),
-        |config| {
-            config.roots.push(svc_edge::RootConfig::new("public".into()));
-            // Without RAM each request reads the file.
-            config.ram_bytes = ron_kernel::config::ByteSize::bytes(0);
-        },
-    );
+    // Without RAM each request reads the file.
+    let Some(edge) = with_rot("old", b"old", ByteSize::bytes(0)) else { return };
     write(&edge.path("public/new.txt"), b"what was written");
+    let Some(rot) = Rot::of(&edge.path("public/new.txt"), 13) else { return };
     write(&edge.path("public/next.txt"), b"written next");
-    let written = fs::metadata(edge.path("public/new.txt")).unwrap().modified().unwrap();
     for name in ["new.txt", "next.txt"] {
         assert_eq!(edge.get(&format!("/edge/assets/{name}")).status, 200);
     }
@@ -215,12 +243,9 @@ fn a_file_that_is_asked_for_at_once_is_hashed_again_once_it_has_settled_and_held
     let waiting = || edge.metric("queue_depth{node=\"test\",service=\"edge\",queue=\"unsettled\"");
     eventually("they wait until they have settled", || waiting() > 0.0);
     eventually("the first has been hashed again", || waiting() == 0.0);
-    let path = edge.path("public/new.txt");
-    let file = fs::File::options().write(true).open(&path).unwrap();
-    file.write_all_at(b"what was writtfn", 0).unwrap();
-    file.set_modified(written).unwrap();
+    rot.turn();
     let answer = edge.get("/edge/assets/new.txt");
-    assert_eq!((answer.status, answer.text().contains("writtfn")), (502, false), "{}", answer.text());
+    assert_eq!((answer.status, answer.text().contains("wri")), (502, false), "{}", answer.text());
     assert!(edge.standing().contains("new.txt"));
 }
 
@@ -229,7 +254,6 @@ fn a_file_that_is_written_over_while_it_is_served_is_changed_and_not_damaged() {
     let (old, new) = (noise(3 * 1024 * 1024), vec![b'n'; 2 * 1024 * 1024]);
     let edge = Running::with_files(&[("large.bin", &old)]);
     let path = edge.path("public/large.bin");
-    age(&path);
     assert!(edge.get("/edge/assets/large.bin").body == old);
     // As cp does: the same file, cut and rewritten.
     fs::write(&path, &new).unwrap();

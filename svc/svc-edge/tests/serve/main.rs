@@ -18,5 +18,6 @@ mod ingress;
 mod objects;
 mod packs;
 mod pages;
+mod rot;
 mod support;
 mod tiles;

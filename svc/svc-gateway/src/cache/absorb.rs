@@ -12,7 +12,11 @@ use httpcache::{
     update::{self, HeadSays},
     variant::{RequestFields, Variant},
 };
-use httprules::{cache_control::RequestDirectives, date, freshness::Verdict};
+use httprules::{
+    cache_control::RequestDirectives,
+    date,
+    freshness::{Time, Verdict},
+};
 use ron_kernel::topology::{ChildSpec, Plane, Stage};
 use ron_transport::{Body, Response};
 
@@ -228,7 +232,7 @@ impl ResponseCache {
     fn update(&self, fetch: &Fetch, stored: &Arc<Entry>, update: &Response) -> (Arc<Entry>, bool) {
         let now = self.now();
         let mut headers = update::freshened(&stored.head.headers, update.headers());
-        date_it(&mut headers, now);
+        date_it(&mut headers, now.unix);
         let times = (fetch.requested_at, now);
         let judged = match Unstorable::of(update) {
             Some(why) => Err(why),
@@ -293,14 +297,14 @@ impl ResponseCache {
         fetch: Fetch,
         mut response: Response,
         (storable, part): (Storable, Option<Part>),
-        received_at: u64,
+        received_at: Time,
     ) -> Response {
         let len = response.body().size_hint().exact();
         let head = Head {
             partition: Arc::clone(&fetch.ask.partition),
             variant: Variant::of(&storable.vary, &fetch.fields()),
             status: response.status(),
-            headers: stored_fields(response.headers(), len, received_at),
+            headers: stored_fields(response.headers(), len, received_at.unix),
             freshness: storable.freshness,
             part,
         };
@@ -337,7 +341,7 @@ impl ResponseCache {
         fetch: &Fetch,
         response: &Response,
         len: Option<u64>,
-        received_at: u64,
+        received_at: Time,
     ) -> Result<(Storable, Option<Part>), NotStored> {
         let (status, headers) = (response.status(), response.headers());
         let (as_status, part) = if status == StatusCode::PARTIAL_CONTENT {
@@ -450,7 +454,7 @@ impl ResponseCache {
         said: CacheStatus,
     ) -> Option<Response> {
         let now = self.now();
-        let (answer, is_head) = (asker.answer(entry, now), asker.ask.method == Method::HEAD);
+        let (answer, is_head) = (asker.answer(entry, now.unix), asker.ask.method == Method::HEAD);
         if answer == Answer::NotStored {
             return None;
         }

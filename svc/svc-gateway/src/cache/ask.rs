@@ -1,11 +1,12 @@
 //! What the cache knows a request by.
 //!
-//! **The key** is the target as clients name it: scheme, host, path and query, as they came. **The partition** is whatever
+//! **The key** is the target as its server gets it: the scheme, the host in lower case, and the path and query as they came,
+//! without parameters that make no difference (see [`RouteCache::normalize`]). **The partition** is whatever
 //! else the server is told that could change its answer and is no field of an ordinary client: the route, which decides where
 //! requests go and how they are changed; the tenant; the client's certificate; and what a trusted proxy says of the request.
 //! Fields of clients that would be believed only from a proxy are not passed on, so they need not be in either.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, sync::Arc};
 
 use http::{HeaderName, Method, header};
 use http_body::Body as _;
@@ -61,7 +62,7 @@ impl Ask {
         let has_deadline = Field::DEADLINES.into_iter().any(|field| fields.has(field));
         let is_conditional = CONDITIONS.iter().any(|name| headers.contains_key(name));
         Some(Self {
-            key: key(who.client.is_https, host(request), target(request))?,
+            key: key(who.client.is_https, host(request), &target(request))?,
             partition: partition(route, who, request),
             asked: Asked {
                 directives: RequestDirectives::of(headers),
@@ -84,9 +85,12 @@ pub(super) fn host(request: &Request) -> &str {
     authority.or_else(field).unwrap_or_default()
 }
 
-/// The path and the query of a request.
-pub(super) fn target(request: &Request) -> &str {
-    request.uri().path_and_query().map_or("/", |target| target.as_str())
+/// The path and the query of a request as its server gets them: a whole URI may have a query without a path.
+pub(super) fn target(request: &Request) -> Cow<'_, str> {
+    match request.uri().path_and_query().map_or("/", |target| target.as_str()) {
+        query if query.starts_with('?') => format!("/{query}").into(),
+        target => target.into(),
+    }
 }
 
 /// The key of a target, with the host in lower case; `None` if it is too long.

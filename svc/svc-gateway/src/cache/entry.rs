@@ -12,7 +12,7 @@ use httpcache::{
     storage::{self, Rules},
     variant::{Variant, VariantKey},
 };
-use httprules::freshness::Stored;
+use httprules::freshness::{Stored, Time};
 use ron_transport::{Body, Response};
 use types::ObjectId;
 
@@ -57,8 +57,8 @@ impl Head {
         (512 + self.partition.len() + self.variant.weight() + fields) as u64
     }
 
-    /// The response of which this is the head, with its age at `now` in seconds since 1970.
-    pub(super) fn response(&self, body: Body, now: u64) -> Response {
+    /// The response of which this is the head, with its age at `now`.
+    pub(super) fn response(&self, body: Body, now: Time) -> Response {
         let mut response = Response::new(body);
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();
@@ -67,7 +67,7 @@ impl Head {
     }
 
     /// For how many more seconds it is fresh at `now`; negative if it is stale.
-    pub(super) fn ttl(&self, now: u64) -> i64 {
+    pub(super) fn ttl(&self, now: Time) -> i64 {
         let [lifetime, age] = [self.freshness.lifetime(), self.freshness.age_at(now)]
             .map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
         lifetime.saturating_sub(age)
@@ -115,7 +115,7 @@ impl Entry {
     }
 
     /// The answer to a request that gets this of it; `bytes` are all that is stored, if the answer has any of them.
-    pub(super) fn response(&self, answer: &Answer, bytes: &Bytes, is_head: bool, now: u64) -> Response {
+    pub(super) fn response(&self, answer: &Answer, bytes: &Bytes, is_head: bool, now: Time) -> Response {
         let (status, part, range) = match answer {
             Answer::Whole | Answer::NotStored => (self.head.status, 0..self.len, None),
             Answer::Part(part, range) => (StatusCode::PARTIAL_CONTENT, part.clone(), Some(range.to_string())),

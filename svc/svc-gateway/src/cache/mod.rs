@@ -49,14 +49,14 @@ use std::{
 
 use bytes::Bytes;
 use cas::Cas;
-use http::Uri;
+use http::{HeaderValue, Uri, header};
 use httpcache::{
     query::{self, Ignored},
     reuse,
     storage::Rules,
     variant::RequestFields,
 };
-use httprules::freshness::Verdict;
+use httprules::freshness::{Time, Verdict};
 use quick_cache::sync::Cache;
 use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
 use ron_transport::Request;
@@ -131,19 +131,34 @@ impl RouteCache {
         })
     }
 
-    /// Removes the query parameters that make no difference from a request.
+    /// Makes a request the one that its key names, so that no client can have another response stored under the key: removes
+    /// the query parameters that make no difference, and writes the host in lower case.
     pub(crate) fn normalize(&self, request: &mut Request) {
-        if self.ignored.is_empty() {
-            return;
+        let target = query::without(&ask::target(request), &self.ignored);
+        let authority = request.uri().authority().and_then(|host| in_lower_case(host.as_str()));
+        if target.is_some() || authority.is_some() {
+            let mut parts = request.uri().clone().into_parts();
+            // What is left of a target is one, and a host in lower case is one.
+            if let Some(target) = target {
+                parts.path_and_query = target.parse().ok();
+            }
+            if let Some(authority) = authority {
+                parts.authority = authority.parse().ok();
+            }
+            if let Ok(uri) = Uri::from_parts(parts) {
+                *request.uri_mut() = uri;
+            }
         }
-        let Some(target) = query::without(ask::target(request), &self.ignored) else { return };
-        let mut parts = request.uri().clone().into_parts();
-        // What is left of a target is one.
-        parts.path_and_query = target.parse().ok();
-        if let Ok(uri) = Uri::from_parts(parts) {
-            *request.uri_mut() = uri;
+        let field = request.headers().get(header::HOST).and_then(|host| in_lower_case(host.to_str().ok()?));
+        if let Some(host) = field.and_then(|host| HeaderValue::try_from(host).ok()) {
+            request.headers_mut().insert(header::HOST, host);
         }
     }
+}
+
+/// A host in lower case; `None` if it is already.
+fn in_lower_case(host: &str) -> Option<String> {
+    host.bytes().any(|byte| byte.is_ascii_uppercase()).then(|| host.to_ascii_lowercase())
 }
 
 /// The stored responses of all routes with a cache.
@@ -160,7 +175,7 @@ pub(crate) struct ResponseCache {
     loads: Arc<Loads>,
     blocking: Blocking,
     flights: Arc<Flights>,
-    /// Until when nobody waits for another's answer.
+    /// Until when nobody waits for another's answer, by the steady clock.
     unstorable: Cache<UnstorableKey, u64>,
     shares: Shares,
     memory: Arc<BufferMemory>,
@@ -186,15 +201,15 @@ enum Found {
 }
 
 impl ResponseCache {
-    /// Returns the current time in Unix seconds.
-    fn now(&self) -> u64 {
-        self.clock.unix().as_secs()
+    /// Returns the current time.
+    fn now(&self) -> Time {
+        Time { unix: self.clock.unix().as_secs(), steady: self.clock.steady_unix().as_secs() }
     }
 
     /// What is stored for a request.
-    fn find(&self, ask: &Ask, request: &Request, rules: &Rules, now: u64) -> Found {
+    fn find(&self, ask: &Ask, request: &Request, rules: &Rules, now: Time) -> Found {
         let fields = RequestFields { headers: request.headers(), removed: &ask.removed };
-        match self.index.find(&ask.key, &ask.partition, (&ask.method, &fields), now) {
+        match self.index.find(&ask.key, &ask.partition, (&ask.method, &fields), now.unix) {
             Lookup::Nothing => Found::Nothing,
             Lookup::OtherVariants => Found::OtherVariants,
             Lookup::Found(entry) => {
@@ -257,12 +272,12 @@ impl ResponseCache {
     }
 
     /// Whether nobody should wait for another's answer to such a request.
-    fn is_known_unstorable(&self, ask: &Ask, now: u64) -> bool {
-        self.unstorable.get(&unstorable_key(ask)).is_some_and(|until| now < until)
+    fn is_known_unstorable(&self, ask: &Ask, now: Time) -> bool {
+        self.unstorable.get(&unstorable_key(ask)).is_some_and(|until| now.steady < until)
     }
 
-    fn remember_unstorable(&self, ask: &Ask, now: u64) {
-        self.unstorable.insert(unstorable_key(ask), now + UNSTORABLE_FOR);
+    fn remember_unstorable(&self, ask: &Ask, now: Time) {
+        self.unstorable.insert(unstorable_key(ask), now.steady + UNSTORABLE_FOR);
     }
 
     /// Invalidates what is stored of a target, of all routes and tenants. Whether something is to be waited for until it cannot

@@ -149,7 +149,7 @@ impl Passage<'_> {
             sent: request.headers().clone(),
             rules: cached.rules,
             tenant: Arc::clone(&caller.tenant),
-            requested_at: cache.now(),
+            requested_at: cache.now().unix,
             validates: false,
             stored: question.stored,
             held: question.held,

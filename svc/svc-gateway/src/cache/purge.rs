@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use httpcache::tags;
+use httprules::freshness::Time;
 use ron_kernel::blocking::BlockingError;
 use serde::Serialize;
 
@@ -195,7 +196,7 @@ impl ResponseCache {
 }
 
 impl StoredVariant {
-    fn of(entry: &Entry, now: u64) -> Self {
+    fn of(entry: &Entry, now: Time) -> Self {
         let head = &entry.head;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {

@@ -70,13 +70,14 @@ impl ResponseCache {
         let now = self.now();
         let is_late = self.index.size().1 > 0;
         let mut kept = Vec::new();
-        for (id, response) in found.responses {
+        for (id, mut response) in found.responses {
             let body = response.body.map(ObjectId::new);
             if body.is_some_and(|body| !objects.contains(body)) {
                 continue;
             }
-            let is_unsure =
-                found.is_unsure || response.freshness.received_at > now.saturating_add(CLOCKS_DIFFER);
+            let received_at = response.freshness.received_at.unix;
+            let is_unsure = found.is_unsure || received_at > now.unix.saturating_add(CLOCKS_DIFFER);
+            response.freshness.received_at = now.when(received_at);
             let Some(tenant) = tenant_of(&response.tenant) else { continue };
             let (key, len) = (Arc::clone(&response.key), response.len);
             let Some(head) = head_of(response, &found.key, is_unsure) else { continue };

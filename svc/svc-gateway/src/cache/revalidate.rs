@@ -84,7 +84,7 @@ impl Passage<'_> {
             rules: cached.rules,
             tenant: Arc::clone(&caller.tenant),
             generation,
-            requested_at: cache.now(),
+            requested_at: cache.now().unix,
             stored: Some(Arc::clone(entry)),
             held: None,
             validates: true,
@@ -113,7 +113,7 @@ impl Passage<'_> {
             // Others wait for it from now on, and not for the slot.
             let (Ok(slot), Some(flight)) = (slot, place.take_off()) else { return };
             let landing = flight.follow();
-            let fetch = Fetch { flight: Some(flight), requested_at: cache.now(), ..fetch };
+            let fetch = Fetch { flight: Some(flight), requested_at: cache.now().unix, ..fetch };
             let slot = slot.map(Arc::new);
             let held = (Held::Shared(slot.as_ref(), 0), None);
             let Ok(mut response) = upstream.send(&mut request, None, held, times, &mut sent).await else {

@@ -34,7 +34,7 @@ impl Written {
             cache: Arc::clone(cache),
             is_https,
             host: ask::host(request).to_ascii_lowercase(),
-            target: ask::target(request).to_owned(),
+            target: ask::target(request).into_owned(),
             method: request.method().clone(),
             sent: AtomicU32::new(0),
             is_answered: AtomicBool::new(false),

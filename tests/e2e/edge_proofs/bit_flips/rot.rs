@@ -17,7 +17,7 @@ pub(super) fn set_time(file: &File, modified: SystemTime) {
     file.set_times(FileTimes::new().set_modified(modified)).unwrap();
 }
 
-/// Turns a bit, as a disk does it: nothing else of the file changes.
+/// Turns a bit and puts the time of modification back, by which packs and objects are known.
 pub(super) fn turn(path: &Path, at: usize, bit: usize) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let modified = file.metadata().unwrap().modified().unwrap();
