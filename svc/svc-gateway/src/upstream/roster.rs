@@ -33,17 +33,32 @@ pub(crate) enum Choice {
     NoneBefore(Duration),
 }
 
-/// Which servers a request has tried; beyond 64 they are not told apart.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tried(u64);
+/// The servers that a request has tried, by their index. The memory of the first 64 is part of the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tried {
+    first: u64,
+    /// 64 servers each, as far as any of them has been tried.
+    more: Vec<u64>,
+}
 
 impl Tried {
-    fn contains(self, index: usize) -> bool {
-        u32::try_from(index).is_ok_and(|index| self.0.checked_shr(index).is_some_and(|bits| bits & 1 == 1))
+    fn contains(&self, index: usize) -> bool {
+        let word = match index / 64 {
+            0 => self.first,
+            further => self.more.get(further - 1).copied().unwrap_or(0),
+        };
+        word >> (index % 64) & 1 == 1
     }
 
     fn add(&mut self, index: usize) {
-        self.0 |= u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0);
+        let word = match index / 64 {
+            0 => &mut self.first,
+            further => {
+                self.more.resize(self.more.len().max(further), 0);
+                &mut self.more[further - 1]
+            }
+        };
+        *word |= 1 << (index % 64);
     }
 }
 
@@ -82,11 +97,11 @@ impl Roster {
         now: Moment,
         random: u64,
     ) -> Choice {
-        let (index, ticket) = match self.likely(*tried, tester, now, random) {
+        let (index, ticket) = match self.likely(tried, tester, now, random) {
             Some(found) => found,
-            None => match self.any(*tried, tester, now, random) {
+            None => match self.any(tried, tester, now, random) {
                 Some(found) => found,
-                None => return self.nobody(*tried, tester, now),
+                None => return self.nobody(tried, tester, now),
             },
         };
         tried.add(index);
@@ -96,7 +111,7 @@ impl Roster {
     /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
     fn likely(
         &self,
-        tried: Tried,
+        tried: &Tried,
         tester: Option<ClientId>,
         now: Moment,
         random: u64,
@@ -126,7 +141,7 @@ impl Roster {
     /// failed this client.
     fn any(
         &self,
-        tried: Tried,
+        tried: &Tried,
         tester: Option<ClientId>,
         now: Moment,
         random: u64,
@@ -151,7 +166,7 @@ impl Roster {
         tested.or_else(|| Some((untried().find(spared)?, Ticket::UNCOUNTED)))
     }
 
-    fn nobody(&self, tried: Tried, tester: Option<ClientId>, now: Moment) -> Choice {
+    fn nobody(&self, tried: &Tried, tester: Option<ClientId>, now: Moment) -> Choice {
         if (0..self.pools.len()).any(|index| tried.contains(index)) {
             return Choice::AllTried;
         }
@@ -324,6 +339,25 @@ mod tests {
     }
 
     #[test]
+    fn each_of_many_servers_is_tried_once() {
+        let roster = roster(&[1; 200]);
+        let (mut tried, mut rng) = (Tried::default(), fastrand::Rng::with_seed(1));
+        assert_eq!(
+            roster.leave_out(&mut tried, |pool| {
+                let is_last = Arc::ptr_eq(&roster.pools[199].server, &pool.server);
+                if is_last { Err(()) } else { Ok(()) }
+            }),
+            Some(())
+        );
+        let mut chosen = Vec::new();
+        while let Choice::Go(pool, _) = roster.choose(&mut tried, Some(7), NOW, rng.u64(..)) {
+            assert!(!chosen.iter().any(|known| Arc::ptr_eq(known, &pool)));
+            chosen.push(pool);
+        }
+        assert_eq!(chosen.len(), 199, "the one that was left out is not chosen either");
+    }
+
+    #[test]
     fn each_server_is_tried_once() {
         let roster = roster(&[5, 1, 1]);
         let mut tried = Tried::default();
@@ -332,7 +366,7 @@ mod tests {
             let chosen = roster.choose(&mut tried, Some(7), NOW, rng.u64(..));
             assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
         }
-        assert_eq!(tried.0, 0b111);
+        assert_eq!(tried.first, 0b111);
         assert!(matches!(roster.choose(&mut tried, Some(7), NOW, 0), Choice::AllTried));
     }
 }
