@@ -291,6 +291,65 @@ fn an_issuer_that_says_nothing_does_not_keep_the_keys_of_another_away() {
     node.stop();
 }
 
+/// The policy of tokens from any of these issuers.
+fn issued_by(names: &[&str]) -> Policy {
+    let policy = |name: &&str| IssuerPolicy { issuer: (*name).into(), ..IssuerPolicy::default() };
+    Policy { issuers: names.iter().map(policy).collect(), ..Policy::default() }
+}
+
+#[test]
+fn an_issuer_that_says_nothing_delays_neither_a_withdrawal_nor_a_new_key_of_another() {
+    let (old, new) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
+    let (server, silent) = (Server::publishing(&[old]), TcpListener::bind("127.0.0.1:0").unwrap());
+    let source = format!("http://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    // Longer than the test takes on any machine.
+    let silent =
+        JwksSettings { issuer: "silent".into(), timeout: PATIENCE * 10, ..JwksSettings::new(source) };
+    let gap = Duration::from_millis(50);
+    let mine = JwksSettings { issuer: "mine".into(), unknown_key_gap: gap, ..server.settings() };
+    let settings = vec![silent, mine];
+    let node = Node::start_with(issued_by(&["silent", "mine"]), settings.clone());
+    let exp = node.scope.clock().unix().as_secs() + 3600;
+    let judged =
+        |of: &Issuer| node.verifier.verify(&of.token(&json!({ "exp": exp, "iss": "mine" }))).map(drop);
+    eventually("the keys arrive", || judged(old).is_ok());
+
+    server.now(|script| script.body = document(&[new]));
+    assert_eq!(judged(new), Err(JwtError::UnknownKey));
+    eventually("the new key arrives", || judged(new).is_ok());
+    assert_eq!(judged(old), Err(JwtError::UnknownKey));
+
+    server.now(|script| script.body = document(&[old]));
+    node.refresher.follow(settings);
+    eventually("the new key is withdrawn", || judged(new) == Err(JwtError::UnknownKey));
+    node.stop();
+}
+
+#[test]
+fn an_unknown_key_has_only_the_keys_of_its_own_issuer_fetched() {
+    let (mine, unknown) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
+    let (asked, spared) = (Server::publishing(&[mine]), Server::publishing(&[mine]));
+    let unknown_key_gap = Duration::from_millis(1);
+    let settings = |name: &str, server: &Server| JwksSettings {
+        issuer: name.into(),
+        unknown_key_gap,
+        ..server.settings()
+    };
+    let node = Node::start_with(
+        issued_by(&["spared", "asked"]),
+        [settings("spared", &spared), settings("asked", &asked)],
+    );
+    eventually("the keys arrive", || node.verifier.has_keys("spared") && node.verifier.has_keys("asked"));
+    let exp = node.scope.clock().unix().as_secs() + 3600;
+    let token = unknown.token(&json!({ "exp": exp, "iss": "asked" }));
+    eventually("the issuer is asked again and again", || {
+        assert_eq!(node.verifier.verify(&token).map(drop), Err(JwtError::UnknownKey));
+        asked.requests() >= 4
+    });
+    assert_eq!(spared.requests(), 1);
+    node.stop();
+}
+
 #[test]
 fn keys_can_come_from_a_file() {
     let (old, new) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
