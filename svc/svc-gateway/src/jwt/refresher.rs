@@ -27,6 +27,10 @@ const TRIES: RetryPolicy = RetryPolicy {
     },
 };
 
+/// What is said of an issuer that has withdrawn all its keys, or publishes none that can be used.
+const NO_KEYS: &str =
+    "it has no key for RS256, PS256, ES256 or EdDSA signatures, so no token of this issuer is accepted";
+
 /// The task that fetches the issuers' keys.
 pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
     name: "verifier_key_refresher",
@@ -241,7 +245,11 @@ impl Followed {
                 handle.put_in_force(settings, &keys);
                 tracing::debug!(source = %settings.source, keys = keys.len(), "keys refreshed");
                 self.schedule.succeeded(now, settings.every, rng);
-                self.problem = None;
+                let is_news = keys.is_empty() && self.problem.is_none();
+                self.problem = keys.is_empty().then(|| format!("{}: {NO_KEYS}", settings.source));
+                if is_news {
+                    tracing::warn!(source = %settings.source, "{NO_KEYS}");
+                }
             }
             Err(error) => {
                 tracing::warn!(source = %settings.source, %error, "keys could not be refreshed");

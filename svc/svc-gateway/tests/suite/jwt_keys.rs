@@ -207,7 +207,7 @@ fn old_keys_serve_while_the_issuer_is_down_and_readiness_tells_until_it_is_back(
 }
 
 #[test]
-fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
+fn a_document_that_is_no_key_set_or_too_large_leaves_the_old_keys_alone() {
     let mine = issuer(Algorithm::EdDSA);
     let server = Server::publishing(&[mine]);
     let node = Node::start(Some(server.eager()));
@@ -215,7 +215,11 @@ fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
     let good = document(&[mine]);
     let padded = |len: usize| format!("{}{}", " ".repeat(len - good.len()), good);
     for (body, words) in [
-        (r#"{"keys":[]}"#.to_owned(), "none of the set's 0 keys"),
+        (String::new(), "no JSON Web Key Set"),
+        (r#"{"keys":[]"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"error":"try later"}"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"keys":null}"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"keys":[null,"a"]}"#.to_owned(), "none of the set's 2 entries"),
         ("<html>".to_owned(), "no JSON Web Key Set"),
         (padded(256 * 1024 + 1), "length limit exceeded"),
     ] {
@@ -225,6 +229,34 @@ fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
     }
     server.now(|script| script.body = padded(256 * 1024));
     eventually("the largest document is read", || node.stale().is_none());
+    node.stop();
+}
+
+/// Key sets without a key that can be used: empty, and with keys for other signatures.
+const WITHOUT_KEYS: [&str; 2] =
+    [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"AKP","alg":"ML-DSA-65","pub":"AAAA"}]}"#];
+
+#[test]
+fn a_key_set_without_keys_withdraws_those_of_before_and_readiness_tells() {
+    let mine = issuer(Algorithm::EdDSA);
+    let server = Server::publishing(&[mine]);
+    let node = Node::start(Some(server.eager()));
+    for empty in WITHOUT_KEYS {
+        server.now(|script| script.body = document(&[mine]));
+        eventually("the keys arrive", || node.believes(mine));
+        eventually("readiness tells no more", || node.stale().is_none());
+        server.now(|script| script.body = empty.to_owned());
+        eventually("the key is refused", || node.judges(mine) == Err(JwtError::NoKeys));
+        eventually("readiness tells", || {
+            node.stale().is_some_and(|reason| reason.contains("has no key for"))
+        });
+        server.now(|script| script.status = 503);
+        eventually("readiness tells of the failure", || {
+            node.stale().is_some_and(|reason| reason.contains("503"))
+        });
+        assert_eq!(node.judges(mine), Err(JwtError::NoKeys), "a failure does not bring the keys back");
+        server.now(|script| script.status = 200);
+    }
     node.stop();
 }
 
@@ -368,6 +400,17 @@ fn keys_can_come_from_a_file() {
     std::fs::remove_file(&path).unwrap();
     eventually("readiness tells", || node.stale().is_some_and(|reason| reason.contains("cannot be read")));
     assert!(node.believes(new));
+    std::fs::write(&path, "").unwrap();
+    eventually("readiness tells", || {
+        node.stale().is_some_and(|reason| reason.contains("no JSON Web Key Set"))
+    });
+    assert!(node.believes(new), "the file is being written");
+    for empty in WITHOUT_KEYS {
+        std::fs::write(&path, empty).unwrap();
+        eventually("the key is refused", || node.judges(new) == Err(JwtError::NoKeys));
+        std::fs::write(&path, document(&[new])).unwrap();
+        eventually("the key is back", || node.believes(new));
+    }
     node.stop();
 }
 
