@@ -283,8 +283,8 @@ impl Lookup {
         };
         let (answer, is_news) = self.learn(found, left_out);
         if let Some(left_out) = left_out.filter(|_| is_news) {
-            let (name, kept) = (&*self.host, MAX_ADDRESSES);
-            tracing::warn!(name, kept, left_out, "a name has more addresses than are used");
+            let (name, addresses) = (&*self.host, MAX_ADDRESSES);
+            tracing::warn!(name, addresses, left_out, "a name has more addresses than are used");
         }
         answer
     }
