@@ -41,6 +41,24 @@ fn a_route_is_served_to_the_addresses_it_is_for() {
 }
 
 #[test]
+fn paths_below_a_view_are_subject_to_the_rules_of_the_routes() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [{{ path = \"/\", upstream = \"up\", deny_from = [\"127.0.0.0/8\"] }}]\n\
+         view.mine = {{ parts = [{{ name = \"a\", upstream = \"up\", path = \"/x\", optional = true }}] }}\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    let status = |path: &str| Client::connect_from(2, node.gateway).unwrap().get(path).unwrap().status;
+    assert_eq!((status("/v1/views/mine"), status("/v1/views/mine/")), (200, 200));
+    for path in
+        ["/v1/views/mine/x", "/v1/views/mine%2fx", "/v1/views/mine//x", "/v1/views/other", "/v1/views"]
+    {
+        assert_eq!(status(path), 403, "{path}");
+    }
+}
+
+#[test]
 fn behind_a_proxy_the_address_is_the_one_that_the_proxy_names() {
     let upstream = Upstream::start();
     let node = Node::start(&format!(

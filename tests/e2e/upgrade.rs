@@ -35,3 +35,36 @@ fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
     signal(successor, "TERM");
     eventually("the successor is gone", || listener_pid(node.admin.port()).is_none().then_some(()));
 }
+
+/// The processes that a process has started and that have not ended.
+fn children(pid: u32) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
+    threads
+        .filter_map(of_thread)
+        .flat_map(|pids| pids.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        .filter(|pid| !pid.is_empty())
+        .collect()
+}
+
+#[test]
+fn a_node_that_is_told_to_stop_while_its_successor_starts_leaves_no_process() {
+    let upstream = Upstream::start();
+    let mut node = Node::in_front_of(upstream.addr);
+    let pid = listener_pid(node.admin.port()).expect("the node listens");
+    node.signal("USR2");
+    eventually("the successor is started", || (!children(pid).is_empty()).then_some(()));
+    node.signal("TERM");
+    assert_eq!(node.exit_code(), 0);
+    eventually("the successor is gone", || listener_pid(node.admin.port()).is_none().then_some(()));
+}
+
+#[test]
+fn a_node_that_is_told_to_stop_starts_no_successor() {
+    let upstream = Upstream::start();
+    let mut node = Node::in_front_of(upstream.addr);
+    node.signal("TERM");
+    node.signal("USR2");
+    assert_eq!(node.exit_code(), 0);
+    eventually("nobody listens", || listener_pid(node.admin.port()).is_none().then_some(()));
+}

@@ -171,6 +171,13 @@ impl Breaker {
         Word::unpack(self.word.load(Ordering::Acquire)).state
     }
 
+    /// When the next probe may pass, at the latest; `None` while the breaker is closed. Takes no probe.
+    #[must_use]
+    pub fn next_probe(&self) -> Option<Moment> {
+        let word = Word::unpack(self.word.load(Ordering::Acquire));
+        (word.state != State::Closed).then(|| word.until())
+    }
+
     /// Puts another policy in force. The state stays; an open time that already runs keeps its end, because callers
     /// were told it. Another window starts counting again.
     pub fn set_policy(&self, policy: BreakerPolicy) {

@@ -2,13 +2,17 @@
 //!
 //! The protocol is systemd's: descriptors from 3 on, counted in `LISTEN_FDS`, named in `LISTEN_FDNAMES`. A
 //! predecessor speaks it too, without `LISTEN_PID` because it cannot know the pid before the fork, and adds its
-//! own pid, by which the successor knows that Unix socket files are now its own to remove.
+//! own pid, by which the successor knows that Unix socket files are now its own to remove. The last descriptor is then a
+//! socket by which the predecessor says that it was told to stop.
 
 use std::{
     env,
     ffi::OsStr,
     io,
-    os::{fd::RawFd, unix::process::parent_id},
+    os::{
+        fd::RawFd,
+        unix::{net::UnixDatagram, process::parent_id},
+    },
     path::Path,
     process::{Child, Command},
 };
@@ -28,6 +32,8 @@ const FIRST_FD: RawFd = 3;
 const COUNT_VAR: &str = "LISTEN_FDS";
 const NAMES_VAR: &str = "LISTEN_FDNAMES";
 const PREDECESSOR_VAR: &str = "RON_PREDECESSOR_PID";
+/// The name of the socket by which a predecessor says that it was told to stop.
+const NOTICE_NAME: &str = "predecessor-stops";
 /// What a service manager may have told this process about its own descriptors; wrong for a successor.
 const STALE_VARS: [&str; 3] = ["LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS_FIRST_FD"];
 
@@ -37,6 +43,30 @@ pub struct Inherited {
     listeners: Vec<(String, Listener)>,
     unusable: Vec<Unusable>,
     predecessor: Option<u32>,
+    notice: Option<StopNotice>,
+}
+
+/// The end of a successor: whether its predecessor was told to stop. The notice is not lost when the predecessor ends.
+#[derive(Debug)]
+pub struct StopNotice(UnixDatagram);
+
+impl StopNotice {
+    /// Whether the predecessor has given notice since the last call.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        matches!(self.0.recv(&mut [0]), Ok(1..))
+    }
+}
+
+/// The end of a predecessor: tells the successor that this process was told to stop.
+#[derive(Debug)]
+pub struct StopNotifier(UnixDatagram);
+
+impl StopNotifier {
+    /// Gives the successor notice. One that has ended misses nothing.
+    pub fn notify(&self) {
+        let _ = self.0.send(&[1]);
+    }
 }
 
 /// A descriptor that was passed in but cannot serve as a listener; it stays open.
@@ -66,11 +96,12 @@ impl Inherited {
     /// [`TooManyInherited`]; an announcement meant for another process (`LISTEN_PID`) is ignored instead.
     pub fn from_env() -> Result<Self, TooManyInherited> {
         let announced = env::var(COUNT_VAR).ok().and_then(|count| count.parse().ok());
-        if let Some(count) = announced.filter(|count| *count > MAX_INHERITED) {
+        let predecessor: Option<u32> = env::var(PREDECESSOR_VAR).ok().and_then(|pid| pid.parse().ok());
+        let most = MAX_INHERITED + usize::from(predecessor.is_some());
+        if let Some(count) = announced.filter(|count| *count > most) {
             return Err(TooManyInherited { count });
         }
         let names = env::var(NAMES_VAR).unwrap_or_default();
-        let predecessor = env::var(PREDECESSOR_VAR).ok().and_then(|pid| pid.parse().ok());
         Ok(Self::take_all(ListenFd::from_env(), &names, predecessor))
     }
 
@@ -79,6 +110,11 @@ impl Inherited {
     #[must_use]
     pub fn predecessor(&self) -> Option<u32> {
         self.predecessor.filter(|pid| *pid == parent_id())
+    }
+
+    /// Takes what tells whether the predecessor was told to stop; `None` without one, and if it does not say so.
+    pub fn take_stop_notice(&mut self) -> Option<StopNotice> {
+        self.notice.take()
     }
 
     /// The listener for a configured address: the inherited one if there is one, else a newly bound one.
@@ -136,6 +172,13 @@ impl Inherited {
                 Some(name) if ListenAddr::is_inherited_name(name) => name.to_owned(),
                 _ => format!("fd{}", index + 3),
             };
+            if name == NOTICE_NAME
+                && predecessor.is_some()
+                && let Ok(Some(socket)) = fds.take_unix_datagram(index)
+            {
+                inherited.notice = Some(StopNotice(socket));
+                continue;
+            }
             match take_one(&mut fds, index, &name, predecessor) {
                 Ok(listener) => inherited.listeners.push((name, listener)),
                 Err(why) => inherited.unusable.push(Unusable { name, why: why.to_string() }),
@@ -178,16 +221,17 @@ pub fn spawn_successor<A: AsRef<OsStr>>(
 ) -> io::Result<Child> {
     let mut command = Command::new(exe);
     command.args(args);
-    hand_over(&mut command, listeners)?;
+    let _ = hand_over(&mut command, listeners)?;
     command.spawn()
 }
 
 /// Makes `command`, when spawned, inherit the listeners under the given names; for callers that set more than
-/// the arguments. The duplicated sockets stay open until the command is dropped.
+/// the arguments. The duplicated sockets stay open until the command is dropped. Returns what tells the successor that this
+/// process was told to stop.
 ///
 /// # Errors
 /// `InvalidInput` for more than [`MAX_INHERITED`] listeners or a name that cannot travel; else the system's.
-pub fn hand_over(command: &mut Command, listeners: &[(&str, &Listener)]) -> io::Result<()> {
+pub fn hand_over(command: &mut Command, listeners: &[(&str, &Listener)]) -> io::Result<StopNotifier> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     if listeners.len() > MAX_INHERITED {
         return Err(invalid(format!("more than {MAX_INHERITED} listeners to hand over")));
@@ -197,19 +241,24 @@ pub fn hand_over(command: &mut Command, listeners: &[(&str, &Listener)]) -> io::
     }
     // The duplicates take the lowest free descriptors, so all of 3.. that the child will overwrite are taken
     // before `spawn` opens the pipe by which the child reports a failed exec.
-    let mappings = (FIRST_FD..)
-        .zip(listeners)
-        .map(|(child_fd, (_, listener))| Ok(FdMapping { parent_fd: listener.try_clone_fd()?, child_fd }))
-        .collect::<io::Result<Vec<_>>>()?;
-    let names: Vec<&str> = listeners.iter().map(|(name, _)| *name).collect();
+    let mut fds =
+        listeners.iter().map(|(_, listener)| listener.try_clone_fd()).collect::<io::Result<Vec<_>>>()?;
+    let (notifier, notice) = UnixDatagram::pair()?;
+    notifier.set_nonblocking(true)?;
+    notice.set_nonblocking(true)?;
+    fds.push(notice.into());
+    let count = fds.len();
+    let mappings =
+        (FIRST_FD..).zip(fds).map(|(child_fd, parent_fd)| FdMapping { parent_fd, child_fd }).collect();
+    let names: Vec<&str> = listeners.iter().map(|(name, _)| *name).chain([NOTICE_NAME]).collect();
     for stale in STALE_VARS {
         command.env_remove(stale);
     }
     command
-        .env(COUNT_VAR, listeners.len().to_string())
+        .env(COUNT_VAR, count.to_string())
         .env(NAMES_VAR, names.join(":"))
         .env(PREDECESSOR_VAR, std::process::id().to_string())
         .fd_mappings(mappings)
         .map_err(|collision| invalid(collision.to_string()))?;
-    Ok(())
+    Ok(StopNotifier(notifier))
 }

@@ -5,7 +5,7 @@
 //! servers with it.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt, io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -22,8 +22,12 @@ use types::Moment;
 
 use crate::{descriptors, locks};
 
-/// Most addresses of one name that are kept, in the resolver's order.
-pub const MAX_ADDRESSES: usize = 8;
+/// Most addresses of one name that are kept, without duplicates and in the resolver's order. Of more, the numerically lowest
+/// are kept, so that a name server that rotates its list gives the same set each time.
+pub const MAX_ADDRESSES: usize = 64;
+/// Most addresses of one name that a connection is attempted to, one after another. Each gets a part of the timeout, which
+/// has to be long enough to connect.
+pub const MAX_DIALLED: usize = 8;
 /// Most names remembered at once.
 pub const MAX_NAMES: usize = 1024;
 /// How long an answer is used before the name is looked up again.
@@ -90,17 +94,19 @@ impl Resolver {
         }))
     }
 
-    /// The addresses of `host`, at least one and at most [`MAX_ADDRESSES`]. An IP address is its own answer.
+    /// The addresses of `host` that a connection is attempted to, at least one and at most [`MAX_DIALLED`]. An IP address is
+    /// its own answer.
     ///
     /// Cancel safe: a lookup that has begun runs to its end in the blocking pool and serves the next caller.
     ///
     /// # Errors
     /// [`ResolveError`], if there is no recent enough answer to fall back on.
     pub async fn lookup(&self, host: &str, port: u16) -> Result<Arc<[SocketAddr]>, ResolveError> {
-        self.lookup_within(host, port, FRESH).await
+        self.resolve(host, port, (FRESH, MAX_DIALLED)).await
     }
 
-    /// The same, with an answer that is younger than `max_age` where that is less than [`FRESH`].
+    /// All addresses of `host`, at least one and at most [`MAX_ADDRESSES`], from an answer that is younger than `max_age`
+    /// where that is less than [`FRESH`].
     ///
     /// Cancel safe, as [`lookup`](Self::lookup) is.
     ///
@@ -112,11 +118,20 @@ impl Resolver {
         port: u16,
         max_age: Duration,
     ) -> Result<Arc<[SocketAddr]>, ResolveError> {
+        self.resolve(host, port, (max_age, MAX_ADDRESSES)).await
+    }
+
+    async fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+        (max_age, most): (Duration, usize),
+    ) -> Result<Arc<[SocketAddr]>, ResolveError> {
         if let Ok(ip) = host.parse() {
             return Ok(Arc::new([SocketAddr::new(ip, port)]));
         }
         let addresses = self.addresses(host, max_age).await?;
-        Ok(addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect())
+        Ok(addresses.iter().take(most).map(|ip| SocketAddr::new(*ip, port)).collect())
     }
 
     async fn addresses(&self, host: &str, max_age: Duration) -> Answer {
@@ -163,6 +178,8 @@ struct Name {
     ask_again: Moment,
     /// Whether the last lookup failed, so that the name is left alone until `ask_again`.
     failed: bool,
+    /// Whether it has more addresses than are kept, which is logged once while it lasts.
+    has_too_many: bool,
     /// Closes when the lookup in progress ends.
     underway: Option<watch::Receiver<()>>,
 }
@@ -256,18 +273,41 @@ struct Lookup {
 impl Lookup {
     /// Asks, and remembers the answer. Blocks.
     fn run(self) -> Answer {
-        let found = match (self.inner.source)(&self.host) {
-            Ok(addresses) if addresses.is_empty() => Err(ResolveError::NoAddress),
-            Ok(addresses) => Ok(addresses.into_iter().take(MAX_ADDRESSES).collect()),
-            Err(error) => Err(ResolveError::Failed(Arc::new(error))),
+        let (found, left_out) = match (self.inner.source)(&self.host) {
+            Ok(addresses) if addresses.is_empty() => (Err(ResolveError::NoAddress), None),
+            Ok(addresses) => {
+                let (kept, left_out) = kept(addresses);
+                (Ok(kept.into()), Some(left_out))
+            }
+            Err(error) => (Err(ResolveError::Failed(Arc::new(error))), None),
         };
+        let (answer, is_news) = self.learn(found, left_out);
+        if let Some(left_out) = left_out.filter(|_| is_news) {
+            let (name, addresses) = (&*self.host, MAX_ADDRESSES);
+            tracing::warn!(name, addresses, left_out, "a name has more addresses than are used");
+        }
+        answer
+    }
+
+    /// Remembers the answer. Returns what is true from now on, and whether the name has too many addresses and had not before.
+    fn learn(&self, found: Answer, left_out: Option<usize>) -> (Answer, bool) {
         let now = self.inner.clock.now();
         let mut names = self.inner.names();
-        match names.get_mut(&self.host) {
-            Some(name) => name.learn(found, now),
-            None => found,
-        }
+        let Some(name) = names.get_mut(&self.host) else { return (found, false) };
+        let had_too_many = name.has_too_many;
+        name.has_too_many = left_out.map_or(had_too_many, |count| count > 0);
+        let is_news = name.has_too_many && !had_too_many;
+        (name.learn(found, now), is_news)
     }
+}
+
+/// The addresses that are kept, in their order, and how many are left out.
+fn kept(mut addresses: Vec<IpAddr>) -> (Vec<IpAddr>, usize) {
+    let all: BTreeSet<IpAddr> = addresses.iter().copied().collect();
+    let left_out = all.len().saturating_sub(MAX_ADDRESSES);
+    let mut lowest: BTreeSet<IpAddr> = all.into_iter().take(MAX_ADDRESSES).collect();
+    addresses.retain(|address| lowest.remove(address));
+    (addresses, left_out)
 }
 
 impl Drop for Lookup {

@@ -102,6 +102,7 @@ fn reporting_process() {
                 println!("unusable: {}: {}", unusable.name, unusable.why);
             }
             println!("predecessor: {:?}", inherited.predecessor());
+            println!("stops: {:?}", inherited.take_stop_notice().map(|notice| notice.is_given()));
             take_twice(&mut inherited);
             inherited.close_unused();
         }
@@ -129,11 +130,16 @@ fn ended_well(mut child: Child) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Runs the reporting process and returns its lines.
-fn report(command: &mut Command) -> Vec<String> {
+/// Runs the reporting process and returns what it prints.
+fn printed(command: &mut Command) -> String {
     let output = command.stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs the reporting process and returns its lines about sockets.
+fn report(command: &mut Command) -> Vec<String> {
+    let text = printed(command);
     let ours = ["refused:", "listener:", "unusable:", "predecessor:", "taken:", "again:"];
     let of_report = |line: &&str| ours.iter().any(|prefix| line.starts_with(prefix));
     text.lines().filter(of_report).map(str::to_owned).collect()
@@ -212,6 +218,27 @@ fn names_that_cannot_travel_and_too_many_listeners_are_refused() {
     most.push(("web", &listener));
     let refused = hand_over(&mut reporter(), &most).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    listener.release();
+}
+
+#[test]
+fn a_successor_learns_that_its_predecessor_was_told_to_stop() {
+    let _alone = alone();
+    let listener = tcp_listener();
+    for given in [true, false] {
+        let mut command = reporter();
+        let notifier = hand_over(&mut command, &[("web", &listener)]).unwrap();
+        if given {
+            notifier.notify();
+        }
+        drop(notifier);
+        let printed = printed(&mut command);
+        assert!(printed.contains(&format!("stops: Some({given})")), "{printed}");
+    }
+    let mut command = reporter();
+    hand_over(&mut command, &[("web", &listener)]).unwrap().notify();
+    let managed = printed(command.env_remove("RON_PREDECESSOR_PID"));
+    assert!(managed.contains("stops: None"), "only a predecessor gives notice: {managed}");
     listener.release();
 }
 

@@ -384,7 +384,9 @@ fn build_ways(
         let shares = route
             .shares()
             .filter_map(|(name, weight)| Some((name, weight, Arc::clone(upstreams.get(name)?))));
-        let goes_to = match (views.find(&route.path), ends.local(&route.service)) {
+        // A configured route with the path of a view is still a route.
+        let view = matches!(route, Cow::Owned(_)).then(|| views.find(&route.path)).flatten();
+        let goes_to = match (view, ends.local(&route.service)) {
             (Some(view), _) => GoesTo::View(Arc::clone(view)),
             (None, Some(local)) => GoesTo::Local(local),
             (None, None) => Split::new(shares).map_or(GoesTo::Nobody, GoesTo::Upstreams),
@@ -412,7 +414,7 @@ fn deciding_fields(config: &GatewayConfig) -> Vec<HeaderName> {
     names
 }
 
-/// The routes of a configuration, views among them.
+/// The routes of a configuration, views among them, which are owned.
 fn routes_of(config: &GatewayConfig) -> impl Iterator<Item = Cow<'_, RouteConfig>> {
     let views = config.view.iter().map(|(name, view)| Cow::Owned(views::route(name, view)));
     views.chain(config.route.iter().map(Cow::Borrowed))

@@ -29,7 +29,6 @@ use serde::{Deserialize, Serialize};
 use crate::jwt::ClaimRule;
 
 pub use access_log::{AccessFormat, AccessLogConfig};
-pub(crate) use auth::MAX_ISSUERS;
 pub use auth::{AuthConfig, IssuerConfig};
 pub use basic_auth::BasicAuthConfig;
 pub use browser::{CorsConfig, SecurityHeaders};

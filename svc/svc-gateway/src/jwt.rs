@@ -21,6 +21,7 @@ mod schedule;
 mod settings;
 mod source;
 mod verifier;
+mod wanted;
 
 pub use claim_rule::ClaimRule;
 pub use error::JwtError;

@@ -8,6 +8,7 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
+use ron_transport::inherit::StopNotice;
 use tokio::sync::Notify;
 
 use super::{
@@ -33,8 +34,24 @@ pub(super) struct News {
     pub(super) banner: String,
     /// The process whose sockets we took over.
     pub(super) predecessor: Option<u32>,
+    /// Whether that process was told to stop before we took over.
+    pub(super) predecessor_stops: Option<StopNotice>,
     /// The process that takes ours over, once there is one.
     pub(super) successor: Arc<Successor>,
+}
+
+impl News {
+    /// Stops the node if its predecessor was told to stop while this process was starting: who did that wants no node to be
+    /// left. Returns whether it does.
+    fn is_to_stop(&self, ctx: &TaskCtx) -> bool {
+        let stops = self.predecessor_stops.as_ref().is_some_and(StopNotice::is_given);
+        if stops {
+            ctx.scope
+                .shutdown()
+                .request("the predecessor was told to stop before this process had taken over");
+        }
+        stops
+    }
 }
 
 /// Announces the node as soon as it obeys signals: who hears of it may stop it at once.
@@ -52,10 +69,16 @@ async fn run(ctx: TaskCtx, conducted: Arc<Notify>, news: Arc<News>) -> TaskResul
         () = ctx.stopping() => return Ok(()),
         () = conducted.notified() => {}
     }
+    if news.is_to_stop(&ctx) {
+        return Ok(());
+    }
     let banner = news.banner.clone();
     // Nobody has to read it, and a reader that is slow must not hold the node up.
     let printed = ctx.scope.blocking().run("print the banner", move || print(&banner));
     let _ = tokio::time::timeout(SLOW_READER, printed).await;
+    if news.is_to_stop(&ctx) {
+        return Ok(());
+    }
     let manager = Manager::from_env();
     if let Some(manager) = &manager {
         manager.ready();

@@ -123,7 +123,7 @@ async fn start(
     // for is done anyway when its own watcher begins.
     let upgrade = upgrade::watch().map_err(|error| error.to_string())?;
     let _reload = signal(SignalKind::hangup()).map_err(|error| error.to_string())?;
-    let predecessor = inherited.predecessor();
+    let (predecessor, predecessor_stops) = (inherited.predecessor(), inherited.take_stop_notice());
     log.count_in(kernel.own().all_metrics());
     let store = Arc::new(ConfigStore::new(snapshot));
     let named_files = NamedFiles::at_start(kernel.own(), sandbox::files_read_by, snapshot).await;
@@ -140,7 +140,7 @@ async fn start(
     reload::start(kernel.own(), reloader.telling_of(named_files), file, reloads);
     let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store, upgrade)?;
     let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
-    let news = News { banner, predecessor, successor };
+    let news = News { banner, predecessor, predecessor_stops, successor };
     announce::start(parts.admin_scope(), news);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Upgrade without a refused connection: SIGUSR2 starts the program again with our listening sockets.
 //!
 //! Both processes then accept from the same sockets. Once the successor is up it asks us to drain with SIGTERM, which
-//! we do as for anybody. If it ends first, or is not up in time, nothing has changed here.
+//! we do as for anybody. If it ends first, or is not up in time, nothing has changed here. If somebody else asks us to stop
+//! before, the successor gets notice and stops too, as soon as it is up: a node that is told to stop leaves no process.
 
 use std::{
     ffi::OsString,
@@ -23,7 +24,10 @@ use ron_kernel::{
     supervisor::{TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
 };
-use ron_transport::{inherit::hand_over, listen::Listener};
+use ron_transport::{
+    inherit::{StopNotifier, hand_over},
+    listen::Listener,
+};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
@@ -134,15 +138,19 @@ async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
             tracing::warn!("SIGUSR2 starts no successor: node.upgrades is false");
             continue;
         }
+        if ctx.scope.shutdown().is_draining() {
+            tracing::warn!("SIGUSR2 starts no successor: the node is stopping");
+            continue;
+        }
         let Some(sockets) = upgrade.parts.listeners(&upgrade.store.current()) else {
             continue;
         };
         tracing::info!(target: audit::TARGET, action = "upgrade", actor = "SIGUSR2", outcome = "starting");
         match upgrade.spawn(&ctx.scope, &sockets).await {
-            Ok(child) => {
+            Ok((child, notifier)) => {
                 upgrade.successor.set(child.id());
                 ctx.scope.shutdown().set_successor(true);
-                if taken_over(&ctx, child).await {
+                if taken_over(&ctx, child, &notifier).await {
                     release(sockets).await;
                     return Ok(());
                 }
@@ -162,7 +170,7 @@ pub(super) fn watch() -> io::Result<Signals> {
 }
 
 impl Upgrade {
-    async fn spawn(&self, scope: &Scope, sockets: &Sockets) -> Result<Child, String> {
+    async fn spawn(&self, scope: &Scope, sockets: &Sockets) -> Result<(Child, StopNotifier), String> {
         let (exe, args, sockets) = (self.exe.clone(), self.args.clone(), sockets.clone());
         tracing::info!(exe = %exe.display(), "starting a successor");
         let spawned = scope.blocking().run("start the successor", move || {
@@ -171,24 +179,30 @@ impl Upgrade {
             let mut command = Command::new(exe);
             command.args(args);
             sandbox::tell_successor(&mut command);
-            hand_over(&mut command, &named)?;
-            command.spawn()
+            let notifier = hand_over(&mut command, &named)?;
+            Ok((command.spawn()?, notifier))
         });
-        let child = spawned.await.map_err(|error| error.to_string())?;
-        child.map_err(|error| error.to_string())
+        let started: io::Result<_> = spawned.await.map_err(|error| error.to_string())?;
+        started.map_err(|error| error.to_string())
     }
 }
 
-/// Waits until the successor has taken over, which shows in our being told to drain. Whether it did.
-async fn taken_over(ctx: &TaskCtx, mut successor: Child) -> bool {
+/// Waits until this process is told to drain, usually by the successor that has taken over. Returns whether it was. The
+/// successor gets notice, which it heeds if it has not taken over yet.
+async fn taken_over(ctx: &TaskCtx, mut successor: Child, notifier: &StopNotifier) -> bool {
     let deadline = ctx.scope.clock().within(READY_WITHIN);
     loop {
         tokio::select! {
-            () = ctx.stopping() => return true,
+            () = ctx.stopping() => {
+                notifier.notify();
+                return true;
+            }
             () = tokio::time::sleep(LOOK) => {}
         }
         if ctx.scope.shutdown().is_draining() {
-            continue;
+            notifier.notify();
+            ctx.stopping().await;
+            return true;
         }
         if let Ok(Some(status)) = successor.try_wait() {
             tracing::error!(%status, "the successor ended before it was ready; this process goes on");

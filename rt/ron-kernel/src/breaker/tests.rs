@@ -56,6 +56,21 @@ fn refused(millis: u64) -> Admit {
 }
 
 #[test]
+fn the_time_of_the_next_probe_is_told_without_taking_it() {
+    let breaker = Breaker::new(BY_ROW);
+    assert_eq!(breaker.next_probe(), None);
+    for _ in 0..3 {
+        let ticket = pass(&breaker, at(0));
+        breaker.record(ticket, Outcome::Failure, at(0));
+    }
+    assert_eq!((breaker.next_probe(), breaker.next_probe()), (Some(at(5_000)), Some(at(5_000))));
+    let ticket = probe(&breaker, at(5_000));
+    assert_eq!(breaker.next_probe(), Some(at(10_000)), "in the place of one that does not come back");
+    breaker.record(ticket, Outcome::Success, at(5_001));
+    assert_eq!(breaker.next_probe(), None);
+}
+
+#[test]
 fn the_last_failure_of_a_row_opens_it_and_the_one_before_does_not() {
     let breaker = Breaker::new(BY_ROW);
     for _ in 0..2 {

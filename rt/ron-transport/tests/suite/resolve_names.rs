@@ -14,7 +14,7 @@ use std::{
 
 use ron_kernel::{Kernel, Scope, blocking::BLOCKING_THREADS, planes::RuntimeMode, topology::Topology};
 use ron_transport::resolve::{
-    FRESH, MAX_ADDRESSES, MAX_NAMES, RETRY, ResolveError, Resolver, STALE, STALE_WAIT,
+    FRESH, MAX_ADDRESSES, MAX_DIALLED, MAX_NAMES, RETRY, ResolveError, Resolver, STALE, STALE_WAIT,
 };
 use tokio::{task::JoinSet, time::advance};
 
@@ -163,14 +163,36 @@ async fn an_answer_lasts_until_it_is_no_longer_fresh_whatever_the_port() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_addresses_are_kept_in_their_order_and_none_is_an_error() {
+async fn few_addresses_are_dialled_in_their_order_and_none_is_an_error() {
     let names = Names::with(&[9, 8, 7, 6, 5, 4, 3, 2, 1]);
     let (_kernel, _scope, resolver) = node(&names);
     let addresses = lookup(&resolver, "a.test").await.unwrap();
-    assert_eq!(addresses.len(), MAX_ADDRESSES);
+    assert_eq!(addresses.len(), MAX_DIALLED);
     assert_eq!(addresses[..2], [at(9), at(8)].concat());
     names.say(&[]);
     assert!(matches!(lookup(&resolver, "b.test").await, Err(ResolveError::NoAddress)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_addresses_of_a_name_are_had_once_each_and_of_too_many_the_same_ones_however_they_are_rotated() {
+    let names = Names::default();
+    let (_kernel, _scope, resolver) = node(&names);
+    let all = async |host: &str| resolver.lookup_within(host, PORT, FRESH).await.unwrap().to_vec();
+    let most = u8::try_from(MAX_ADDRESSES).unwrap();
+    let full: Vec<u8> = (1..=most).rev().collect();
+    names.say(&[full.clone(), full.clone()].concat());
+    let in_order: Vec<SocketAddr> = full.iter().flat_map(|last| at(*last)).collect();
+    assert_eq!(all("full.test").await, in_order);
+
+    let mut too_many: Vec<u8> = (1..=most + 1).collect();
+    for host in ["a.test", "b.test", "c.test"] {
+        too_many.rotate_left(7);
+        names.say(&too_many);
+        let mut kept = all(host).await;
+        assert_eq!(kept[0], at(too_many[0])[0], "in their order");
+        kept.sort();
+        assert!(kept.iter().rev().eq(&in_order), "{kept:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

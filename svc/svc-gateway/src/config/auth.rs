@@ -20,7 +20,7 @@ const SAFE_MAX_REFRESH: Duration = Duration::from_secs(24 * 3600);
 /// With more leeway than this a token counts long after its end, with `danger_ok` only.
 const SAFE_MAX_LEEWAY: Duration = Duration::from_secs(300);
 /// Most issuers of JWTs.
-pub(crate) const MAX_ISSUERS: u32 = 16;
+const MAX_ISSUERS: u32 = 16;
 
 /// Keys that verify capability tokens and JWTs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

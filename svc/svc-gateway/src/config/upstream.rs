@@ -21,7 +21,7 @@ const SAFE_MAX_IDLE_CONNS: usize = 4096;
 const SAFE_MAX_CONNS: usize = 16_384;
 /// More requests waiting for a connection than this need `danger_ok`: each holds its client's connection.
 const SAFE_MAX_WAITING: usize = 16_384;
-/// More servers than this are not kept apart when one of them is tried after another.
+/// Most entries in `endpoints`. A host name has as many addresses at most, each of which is a server.
 const MAX_ENDPOINTS: usize = 64;
 
 /// A group of servers that answer the same requests.
@@ -30,7 +30,8 @@ const MAX_ENDPOINTS: usize = 64;
 pub struct UpstreamConfig {
     /// The servers: `http://127.0.0.1:9001`, `https://app`, `http+unix:/run/app.sock`, or
     /// `{ url = "http://app:9001", weight = 3 }`. Two servers are drawn by weight, and the less loaded one gets the
-    /// request (power of two choices). Every address of a host name is a server.
+    /// request (power of two choices). Every address of a host name is a server, up to 64 per
+    /// name.
     pub endpoints: Vec<EndpointConfig>,
     /// The servers' protocol: `http1`, `h2`, or `auto`, which negotiates over TLS (ALPN) and uses HTTP/1.1
     /// otherwise. Upgraded connections, such as WebSockets, need `http1`.

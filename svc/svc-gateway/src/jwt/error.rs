@@ -20,8 +20,8 @@ pub enum JwtError {
     /// Nobody known signed it; the keys are asked for again.
     #[error("the token is signed by an unknown key")]
     UnknownKey,
-    /// No keys have been had yet.
-    #[error("the keys to verify tokens have not been had yet")]
+    /// No keys have been fetched yet, or the issuer has withdrawn all of them.
+    #[error("no key to verify the token with is known")]
     NoKeys,
     /// The signature is not the key's.
     #[error("the token's signature does not verify")]

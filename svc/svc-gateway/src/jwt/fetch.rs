@@ -49,7 +49,7 @@ pub enum FetchError {
     /// The pool that reads files is not available.
     #[error(transparent)]
     Blocking(#[from] BlockingError),
-    /// The document has no keys.
+    /// The document is no key set.
     #[error(transparent)]
     Keys(#[from] KeyError),
 }

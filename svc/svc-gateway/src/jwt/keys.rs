@@ -22,9 +22,9 @@ pub enum KeyError {
     /// More keys than anybody needs.
     #[error("the set has {0} keys, more than {MAX_KEYS}")]
     TooMany(usize),
-    /// Keys, but none for a signature that is spoken here.
-    #[error("none of the set's {0} keys is for RS256, PS256, ES256 or EdDSA signatures")]
-    NoneUsable(usize),
+    /// A set of something else than keys.
+    #[error("none of the set's {0} entries is a JSON Web Key")]
+    NotKeys(usize),
 }
 
 #[derive(Deserialize)]
@@ -34,22 +34,22 @@ struct Document {
 
 impl KeySet {
     /// Reads a key set. Keys of other kinds and for other uses are left out, as are those that cannot be read, so that an
-    /// issuer can add what is not known here.
+    /// issuer can add what is not known here. A set of which no key is left is valid: its issuer has withdrawn the others.
     ///
     /// # Errors
-    /// [`KeyError`], also if no key is left: a set without keys would lock everybody out.
+    /// [`KeyError`] for a document that is no set of keys.
     pub fn parse(document: &[u8]) -> Result<Self, KeyError> {
         let Document { keys } = serde_json::from_slice(document).map_err(KeyError::NotASet)?;
         let found = keys.len();
         if found > MAX_KEYS {
             return Err(KeyError::TooMany(found));
         }
-        let readable = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
-        let usable: Vec<Jwk> = readable.filter(is_usable).collect();
-        if usable.is_empty() {
-            return Err(KeyError::NoneUsable(found));
+        let is_key = |key: &serde_json::Value| key.get("kty").is_some_and(serde_json::Value::is_string);
+        if found > 0 && !keys.iter().any(is_key) {
+            return Err(KeyError::NotKeys(found));
         }
-        Ok(Self(usable))
+        let readable = keys.into_iter().filter_map(|key| serde_json::from_value(key).ok());
+        Ok(Self(readable.filter(is_usable).collect()))
     }
 
     /// How many keys can be used.
@@ -58,7 +58,7 @@ impl KeySet {
         self.0.len()
     }
 
-    /// Whether there is none; never after [`KeySet::parse`].
+    /// Whether there is none, so that no token of the issuer is accepted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -131,7 +131,7 @@ mod tests {
             (json!({ "crv": "P-256" }), false),
             (json!({ "x": "no base64!" }), false),
         ] {
-            assert_eq!(usable(&[okp(&more)]).is_ok(), expected, "{more}");
+            assert_eq!(usable(&[okp(&more)]).unwrap(), usize::from(expected), "{more}");
         }
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let secret = json!({ "kty": "oct", "k": X });
         let named = json!({ "kty": "oct", "k": X, "alg": "RS256" });
         let hmac = json!({ "kty": "oct", "k": X, "alg": "HS256" });
-        assert!(matches!(usable(&[secret, named, hmac]), Err(KeyError::NoneUsable(3))));
+        assert_eq!(usable(&[secret, named, hmac]).unwrap(), 0);
     }
 
     #[test]
@@ -150,12 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_bounded_and_never_empty() {
+    fn a_set_is_bounded_and_may_be_empty_but_not_of_something_else() {
         let many = vec![okp(&json!({})); MAX_KEYS];
         assert_eq!(usable(&many).unwrap(), MAX_KEYS);
         let more = vec![okp(&json!({})); MAX_KEYS + 1];
         assert!(matches!(usable(&more), Err(KeyError::TooMany(65))));
-        assert!(matches!(usable(&[]), Err(KeyError::NoneUsable(0))));
+        assert_eq!(usable(&[]).unwrap(), 0);
+        let others = [json!(null), json!("key"), json!({}), json!({ "kty": 7 })];
+        assert!(matches!(usable(&others), Err(KeyError::NotKeys(4))));
         assert!(matches!(KeySet::parse(b"{}"), Err(KeyError::NotASet(_))));
     }
 }

@@ -1,9 +1,9 @@
 //! The task that keeps the keys of all issuers fresh, and the old ones while no new ones are available.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
-use futures_util::future::{Either, join_all, select};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use ron_kernel::{
     Scope,
     metrics::Counter,
@@ -16,7 +16,6 @@ use ron_transport::resolve::Resolver;
 use types::{Deadline, Moment};
 
 use super::{FetchError, JwksSettings, JwksSource, KeySet, Verifier, fetch::Fetcher, schedule::Schedule};
-use crate::config::MAX_ISSUERS;
 
 /// Tries of one refresh, half a second apart at most: what lasts longer is left to the next refresh.
 const TRIES: RetryPolicy = RetryPolicy {
@@ -28,8 +27,9 @@ const TRIES: RetryPolicy = RetryPolicy {
     },
 };
 
-/// Tries of all issuers at once.
-const MAX_TRIES: u32 = TRIES.max_tries * MAX_ISSUERS;
+/// What is said of an issuer that has withdrawn all its keys, or publishes none that can be used.
+const NO_KEYS: &str =
+    "it has no key for RS256, PS256, ES256 or EdDSA signatures, so no token of this issuer is accepted";
 
 /// The task that fetches the issuers' keys.
 pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
@@ -37,8 +37,8 @@ pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "fetches the keys that sign tokens, at an interval and when a token names an unknown one; keeps the old keys \
-          while that fails",
+    doc: "fetches each issuer's keys on their own, at an interval and when a token names an unknown one; keeps the old \
+          keys while that fails",
 };
 
 /// A handle on the running refresher.
@@ -72,7 +72,7 @@ impl KeyRefresher {
     /// the new one has answered or failed; those of an issuer without settings are forgotten.
     pub fn follow(&self, settings: Vec<JwksSettings>) {
         self.settings.store(Arc::new(settings));
-        self.verifier.keys_wanted.notify_one();
+        self.verifier.wanted.notify();
     }
 
     /// Puts the keys of an issuer in force.
@@ -91,6 +91,9 @@ impl KeyRefresher {
     }
 }
 
+/// A fetch in progress. It ends with the index of its issuer and what was fetched.
+type Fetch = Pin<Box<dyn Future<Output = (usize, Result<KeySet, FetchError>)> + Send>>;
+
 /// One run of the task.
 struct Run {
     handle: KeyRefresher,
@@ -98,8 +101,9 @@ struct Run {
     /// What the issuers below were made from.
     following: Option<Arc<Vec<JwksSettings>>>,
     issuers: Vec<Followed>,
+    /// At most one per issuer.
+    fetches: FuturesUnordered<Fetch>,
     condition: Condition,
-    budget: RetryBudget,
     retries: Counter,
     rng: fastrand::Rng,
 }
@@ -108,6 +112,10 @@ struct Run {
 struct Followed {
     settings: JwksSettings,
     schedule: Schedule,
+    /// Whether its keys are being fetched, so that `schedule` does not say when they are next.
+    is_fetched: bool,
+    /// Whether a token named an unknown key while the keys were being fetched, perhaps too early to have it.
+    is_wanted: bool,
     /// Why its keys are stale, if they are.
     problem: Option<String>,
 }
@@ -119,9 +127,8 @@ impl Run {
             fetcher: fetcher.clone(),
             following: None,
             issuers: Vec::new(),
+            fetches: FuturesUnordered::new(),
             condition: ctx.scope.condition("jwks_stale", Effect::Report, Duration::ZERO),
-            // One caller, whose tries are bounded already.
-            budget: RetryBudget::new(1000, MAX_TRIES),
             retries: ctx.scope.metrics().retries("jwks"),
             rng: fastrand::Rng::new(),
         }
@@ -134,29 +141,30 @@ impl Run {
             if Some(Arc::as_ptr(&settings)) != self.following.as_ref().map(Arc::as_ptr) {
                 self.adopt(settings);
             }
-            let news = select(Box::pin(ctx.stopping()), Box::pin(handle.verifier.keys_wanted.notified()));
-            match self.fetcher.clock.by(self.due(), news).await {
-                Some(Either::Left(_)) => return Ok(()),
-                Some(Either::Right(_)) => {
-                    let now = self.fetcher.clock.now();
-                    for Followed { schedule, settings, .. } in &mut self.issuers {
-                        schedule.wanted(now, settings.unknown_key_gap);
-                    }
-                }
-                None => {
-                    // A node that stops must not wait for an issuer that does not answer.
-                    let refreshing = Box::pin(self.refresh());
-                    if let Either::Left(_) = select(Box::pin(ctx.stopping()), refreshing).await {
-                        return Ok(());
-                    }
-                }
+            let due = self.fetcher.clock.by(self.due(), pending::<()>());
+            tokio::select! {
+                // A node that stops does not wait for an issuer that does not answer.
+                () = ctx.stopping() => return Ok(()),
+                () = handle.verifier.wanted.notified() => self.want(),
+                Some((index, outcome)) = self.fetches.next() => self.note(index, outcome),
+                _ = due => self.start_due(),
             }
+        }
+    }
+
+    /// Brings the next fetch of the issuers forward of which a token named an unknown key.
+    fn want(&mut self) {
+        let (now, wanted) = (self.fetcher.clock.now(), self.handle.verifier.wanted.take());
+        for issuer in self.issuers.iter_mut().filter(|issuer| wanted.contains(&issuer.settings.issuer)) {
+            issuer.is_wanted = issuer.is_fetched;
+            issuer.schedule.wanted(now, issuer.settings.unknown_key_gap);
         }
     }
 
     /// When the keys of the next issuer are to be fetched.
     fn due(&self) -> Deadline {
-        let next = self.issuers.iter().map(|issuer| issuer.schedule.due()).min();
+        let waiting = self.issuers.iter().filter(|issuer| !issuer.is_fetched);
+        let next = waiting.map(|issuer| issuer.schedule.due()).min();
         next.map_or(Deadline::NEVER, Deadline::at)
     }
 
@@ -168,27 +176,35 @@ impl Run {
         let followed = |settings: &JwksSettings| Followed {
             settings: settings.clone(),
             schedule: Schedule::new(now),
+            is_fetched: false,
+            is_wanted: false,
             problem: None,
         };
+        // What began before may be older than what made somebody change or reload the settings.
+        self.fetches = FuturesUnordered::new();
         self.issuers = settings.iter().map(followed).collect();
         self.following = Some(settings);
     }
 
-    /// Fetches the keys of all issuers whose time has come, side by side. Those that come are in force at once.
-    async fn refresh(&mut self) {
+    /// Starts to fetch the keys of the issuers whose time has come.
+    fn start_due(&mut self) {
         let now = self.fetcher.clock.now();
-        let due = |issuer: &&Followed| issuer.schedule.due() <= now;
-        let rngs = std::iter::repeat_with(|| self.rng.fork()).take(self.issuers.len()).collect::<Vec<_>>();
-        let fetches = self.issuers.iter().filter(due).zip(rngs).map(async |(issuer, mut rng)| {
-            let fetched = self.fetch(&issuer.settings, &mut rng).await;
-            fetched.inspect(|keys| self.handle.put_in_force(&issuer.settings, keys))
-        });
-        let outcomes = join_all(fetches).await;
-        let done = self.fetcher.clock.now();
-        let due = self.issuers.iter_mut().filter(|issuer| issuer.schedule.due() <= now);
-        for (issuer, outcome) in due.zip(outcomes) {
-            issuer.note(outcome, done, &self.handle, &mut self.rng);
+        for (index, issuer) in self.issuers.iter_mut().enumerate() {
+            if issuer.is_fetched || issuer.schedule.due() > now {
+                continue;
+            }
+            issuer.is_fetched = true;
+            let (fetcher, settings) = (self.fetcher.clone(), issuer.settings.clone());
+            let (retries, rng) = (self.retries.clone(), self.rng.fork());
+            self.fetches
+                .push(Box::pin(async move { (index, fetch(&fetcher, &settings, &retries, rng).await) }));
         }
+    }
+
+    /// Puts keys that have come in force, notes what the fetch came to, and reports what is stale.
+    fn note(&mut self, index: usize, outcome: Result<KeySet, FetchError>) {
+        let now = self.fetcher.clock.now();
+        self.issuers[index].note(outcome, now, &self.handle, &mut self.rng);
         let problems: Vec<&str> =
             self.issuers.iter().filter_map(|issuer| issuer.problem.as_deref()).collect();
         if problems.is_empty() {
@@ -197,13 +213,20 @@ impl Run {
             self.condition.raise(problems.join("; "));
         }
     }
+}
 
-    async fn fetch(&self, settings: &JwksSettings, rng: &mut fastrand::Rng) -> Result<KeySet, FetchError> {
-        let attempt = |_| self.fetcher.fetch(settings);
-        let (clock, never) = (self.fetcher.clock, Deadline::NEVER);
-        let outcome = retry(&TRIES, &self.budget, never, clock, &self.retries, rng, attempt).await;
-        outcome.map_err(ron_kernel::retry::RetryError::into_last)
-    }
+/// Fetches the keys of one issuer, with retries.
+async fn fetch(
+    fetcher: &Fetcher,
+    settings: &JwksSettings,
+    retries: &Counter,
+    mut rng: fastrand::Rng,
+) -> Result<KeySet, FetchError> {
+    // One caller, whose tries are bounded already.
+    let budget = RetryBudget::new(1000, TRIES.max_tries);
+    let attempt = |_| fetcher.fetch(settings);
+    let outcome = retry(&TRIES, &budget, Deadline::NEVER, fetcher.clock, retries, &mut rng, attempt).await;
+    outcome.map_err(ron_kernel::retry::RetryError::into_last)
 }
 
 impl Followed {
@@ -216,11 +239,17 @@ impl Followed {
         rng: &mut fastrand::Rng,
     ) {
         let settings = &self.settings;
+        self.is_fetched = false;
         match outcome {
             Ok(keys) => {
+                handle.put_in_force(settings, &keys);
                 tracing::debug!(source = %settings.source, keys = keys.len(), "keys refreshed");
                 self.schedule.succeeded(now, settings.every, rng);
-                self.problem = None;
+                let is_news = keys.is_empty() && self.problem.is_none();
+                self.problem = keys.is_empty().then(|| format!("{}: {NO_KEYS}", settings.source));
+                if is_news {
+                    tracing::warn!(source = %settings.source, "{NO_KEYS}");
+                }
             }
             Err(error) => {
                 tracing::warn!(source = %settings.source, %error, "keys could not be refreshed");
@@ -233,6 +262,9 @@ impl Followed {
                     self.problem = Some(format!("{}: {error}", settings.source));
                 }
             }
+        }
+        if std::mem::take(&mut self.is_wanted) {
+            self.schedule.wanted(now, self.settings.unknown_key_gap);
         }
     }
 }

@@ -10,13 +10,13 @@ use jsonwebtoken::{
 use ron_kernel::Clock;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
 use types::{ActorId, Moment};
 
 use super::{
     ClaimRule, IssuerPolicy, JwtError, KeySet, Policy,
     cache::{TokenCache, TokenDigest},
     keys,
+    wanted::KeysWanted,
 };
 
 /// The longest token looked at.
@@ -55,8 +55,7 @@ impl Claims {
 pub struct Verifier {
     clock: Clock,
     state: ArcSwap<State>,
-    /// Told when a token names a key that is not known.
-    pub(super) keys_wanted: Notify,
+    pub(super) wanted: KeysWanted,
 }
 
 /// The keys with what they verified: whoever replaces the keys forgets it with them, and a check that is in progress
@@ -98,7 +97,7 @@ impl Verifier {
     #[must_use]
     pub fn new(policy: Policy, clock: Clock) -> Self {
         let state = ArcSwap::from_pointee(State::new(0, policy, Sets::new()));
-        Self { clock, state, keys_wanted: Notify::new() }
+        Self { clock, state, wanted: KeysWanted::default() }
     }
 
     /// What a token says that was verified lately; `None` for any other, which [`Verifier::verify`] has to judge. One
@@ -126,11 +125,7 @@ impl Verifier {
         if let Some(known) = state.verified.get(&digest, unix) {
             return Ok(known);
         }
-        let claims = state.judge(token, unix).inspect_err(|error| {
-            if matches!(error, JwtError::UnknownKey | JwtError::NoKeys) {
-                self.keys_wanted.notify_one();
-            }
-        })?;
+        let claims = state.judge(token, unix, &self.wanted)?;
         let claims = Arc::new(claims);
         state.verified.insert(digest, Arc::clone(&claims), unix);
         Ok(claims)
@@ -209,13 +204,18 @@ impl State {
         Self { generation, policy, sets, issuers, verified: TokenCache::new(CACHE_CAPACITY) }
     }
 
-    fn judge(&self, token: &str, unix: Duration) -> Result<Claims, JwtError> {
+    /// What a token says, if it is accepted. Adds its issuer to `wanted` if its key is not known.
+    fn judge(&self, token: &str, unix: Duration, wanted: &KeysWanted) -> Result<Claims, JwtError> {
         let header = decode_header(token).map_err(|_| JwtError::Malformed)?;
         if header.crit.is_some() {
             return Err(JwtError::Critical);
         }
         let issuer = self.issuer_of(token)?;
-        let key = issuer.key(&header)?;
+        let key = issuer.key(&header).inspect_err(|error| {
+            if matches!(error, JwtError::UnknownKey | JwtError::NoKeys) {
+                wanted.add(&issuer.policy.issuer);
+            }
+        })?;
         let claims: Map<String, Value> =
             decode(token, &key.decoding, &key.validation).map_err(translate)?.claims;
         // The library also takes a list that has the issuer in it, of which nobody knows who of them signed.

@@ -117,6 +117,8 @@ impl Route {
         let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
+        let is_view = matches!(goes_to, GoesTo::View(_));
+        let narrowing = if is_view { narrowing.of_whole_path() } else { narrowing };
         let forward_auth = config.forward_auth.as_ref().map(|auth| Box::new(ForwardAuth::new(auth)));
         let decided = forward_auth.iter().flat_map(|auth| auth.guarded());
         let named = basic_auth.iter().flat_map(BasicAuth::guarded);

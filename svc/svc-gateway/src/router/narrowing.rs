@@ -29,6 +29,8 @@ pub(crate) struct Narrowing {
     pub(super) methods: Vec<Method>,
     /// All of these hold; sorted by name.
     fields: Vec<(HeaderName, Wanted)>,
+    /// Whether it is for its path alone, and not for longer ones.
+    pub(super) is_whole_path: bool,
 }
 
 /// What a field has to be.
@@ -74,6 +76,11 @@ impl Narrowing {
         narrowing.methods.dedup();
         narrowing.fields.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
         (narrowing, flaws)
+    }
+
+    /// The same for the path alone, and not for longer ones.
+    pub(super) fn of_whole_path(self) -> Self {
+        Self { is_whole_path: true, ..self }
     }
 
     /// The hosts that it is for; empty for any.

@@ -107,10 +107,10 @@ impl Table {
         if !asked.path.starts_with('/') {
             return Lookup::NotFound;
         }
-        let mut node = self.deepest(asked.path);
+        let (mut node, mut is_whole) = self.deepest(asked.path);
         loop {
-            match self.choose(&self.nodes[node], asked) {
-                Lookup::NotFound if node != 0 => node = self.nodes[node].parent,
+            match self.choose(&self.nodes[node], asked, is_whole) {
+                Lookup::NotFound if node != 0 => (node, is_whole) = (self.nodes[node].parent, false),
                 decided => return decided,
             }
         }
@@ -128,7 +128,7 @@ impl Table {
         if !self.wants_fields {
             return None;
         }
-        let deepest = self.deepest(path);
+        let (deepest, _) = self.deepest(path);
         let upwards =
             std::iter::successors(Some(deepest), |&node| (node != 0).then(|| self.nodes[node].parent));
         let entries = upwards.flat_map(|node| &self.nodes[node].entries);
@@ -138,25 +138,29 @@ impl Table {
         })
     }
 
-    /// The node furthest down the path.
-    fn deepest(&self, path: &str) -> usize {
+    /// The node furthest down the path, and whether it is that of the whole path.
+    fn deepest(&self, path: &str) -> (usize, bool) {
         let mut node = 0;
         for segment in Segments::of(path) {
             let children = &self.nodes[node].children;
             match children.binary_search_by(|(child, _)| segment.compare(child).reverse()) {
                 Ok(found) => node = children[found].1,
-                Err(_) => break,
+                Err(_) => return (node, false),
             }
         }
-        node
+        (node, true)
     }
 
     /// The narrowest of a node's routes that fits. A route that fits but for the method ends the search here: a
     /// shorter prefix must not get what was not meant for it.
-    fn choose(&self, node: &Node, asked: &Asked<'_>) -> Lookup {
+    /// `is_whole` says that the node's path is the whole path of the request.
+    fn choose(&self, node: &Node, asked: &Asked<'_>, is_whole: bool) -> Lookup {
         let fits = |entry: &&Entry| {
             let for_host = |pattern: &HostPattern| asked.host.is_some_and(|host| pattern.covers(host));
-            entry.host.as_ref().is_none_or(for_host) && self.routes[entry.route].fits(asked.headers)
+            let route = &self.routes[entry.route];
+            entry.host.as_ref().is_none_or(for_host)
+                && route.fits(asked.headers)
+                && (is_whole || !route.is_whole_path)
         };
         let mut fitting = node.entries.iter().filter(fits).peekable();
         if fitting.peek().is_none() {

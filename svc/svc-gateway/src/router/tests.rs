@@ -55,6 +55,28 @@ fn the_longest_prefix_of_whole_segments_wins() {
 }
 
 #[test]
+fn a_route_of_a_whole_path_leaves_longer_ones_to_others() {
+    let view = Narrowing::new(&RouteConfig { methods: strings(&["GET"]), ..route("/v/home") }).0;
+    let any = Narrowing::default;
+    let table = Table::new([("/v/home", view.of_whole_path()), ("/", any()), ("/v/home/deep", any())]);
+    for (path, expected) in [
+        ("/v/home", 0),
+        ("/v/home/", 0),
+        ("/v/%68ome;a=1", 0),
+        ("/v/home/x", 1),
+        ("/v/home%2fx", 1),
+        ("/v/home/x/", 1),
+        ("/v/home/deep/x", 2),
+        ("/v/homes", 1),
+        ("/v", 1),
+    ] {
+        assert_eq!(find(&table, &Method::GET, "h", path), Lookup::Found(expected), "{path}");
+    }
+    assert!(matches!(find(&table, &Method::POST, "h", "/v/home"), Lookup::MethodNotAllowed(_)));
+    assert_eq!(find(&table, &Method::POST, "h", "/v/home/x"), Lookup::Found(1));
+}
+
+#[test]
 fn of_equal_prefixes_the_narrower_description_wins() {
     let wild = RouteConfig { host: strings(&["*.a.example"]), ..route("/x") };
     let exact = RouteConfig { host: strings(&["b.example", "w.a.example"]), ..route("/x/") };

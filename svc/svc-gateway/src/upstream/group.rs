@@ -1,6 +1,10 @@
 //! The upstreams of a configuration, each a group of servers that all cores share.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use arc_swap::{ArcSwap, Guard};
 use ron_kernel::{
@@ -232,11 +236,13 @@ impl Group {
         })
     }
 
-    /// These are an endpoint's addresses from now on. Servers that stay keep what is known of them. Called by one task
-    /// alone.
+    /// These are an endpoint's addresses from now on, in any order. Servers that stay keep what is known of them. Called by
+    /// one task alone.
     pub(super) fn set_addresses(&self, endpoint: &EndpointConfig, addresses: &[SocketAddr]) {
         let before = self.members.load_full();
         let of_endpoint = |member: &&Member| member.origin == endpoint.url;
+        // Name servers rotate their lists; the same addresses in another order are no change.
+        let addresses: BTreeSet<SocketAddr> = addresses.iter().copied().collect();
         let wanted: Vec<Endpoint> =
             addresses.iter().filter_map(|address| at_address(&endpoint.url, *address)).collect();
         let same = before.iter().filter(of_endpoint).map(|member| &member.server.endpoint).eq(&wanted);
@@ -360,6 +366,9 @@ mod tests {
         group.set_addresses(&app, &addresses(&["10.0.0.2:80", "10.0.0.3:80"]));
         assert_eq!(urls(&group), ["http://10.0.0.9:1", "http://10.0.0.2:80", "http://10.0.0.3:80"]);
         assert!(Arc::ptr_eq(&second, &group.members()[1].server));
+        let members = group.members().clone();
+        group.set_addresses(&app, &addresses(&["10.0.0.3:80", "10.0.0.2:80"]));
+        assert!(Arc::ptr_eq(&members, &group.members()), "the same addresses in another order are no change");
         group.set_addresses(&app, &[]);
         assert_eq!(urls(&group).len(), 3, "no answer is no reason to forget");
 

@@ -130,9 +130,11 @@ impl Home for Nobody {
     fn put_back(&self, _conn: HttpConn) {}
 }
 
-/// When a server is to be asked next: its interval from now, a tenth earlier at most, so that servers are not asked
-/// in step.
-pub(super) fn next_check(group: &Group, now: Moment) -> Moment {
+/// When a server is to be asked next, which it notes: its interval from now, a tenth earlier at most, so that servers are not
+/// asked in step.
+pub(super) fn next_check(group: &Group, server: &Server, now: Moment) -> Moment {
     let interval = group.config.health.interval.as_duration();
-    now.after(interval.mul_f64(0.9 + 0.1 * fastrand::f64()))
+    let next = now.after(interval.mul_f64(0.9 + 0.1 * fastrand::f64()));
+    server.set_next_check(next);
+    next
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ron_kernel::{
     blame::ClientId,
-    breaker::{Admit, Ticket},
+    breaker::{Admit, State, Ticket},
 };
 use types::Moment;
 
@@ -33,17 +33,32 @@ pub(crate) enum Choice {
     NoneBefore(Duration),
 }
 
-/// Which servers a request has tried; beyond 64 they are not told apart.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tried(u64);
+/// The servers that a request has tried, by their index. The memory of the first 64 is part of the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tried {
+    first: u64,
+    /// 64 servers each, as far as any of them has been tried.
+    more: Vec<u64>,
+}
 
 impl Tried {
-    fn contains(self, index: usize) -> bool {
-        u32::try_from(index).is_ok_and(|index| self.0.checked_shr(index).is_some_and(|bits| bits & 1 == 1))
+    fn contains(&self, index: usize) -> bool {
+        let word = match index / 64 {
+            0 => self.first,
+            further => self.more.get(further - 1).copied().unwrap_or(0),
+        };
+        word >> (index % 64) & 1 == 1
     }
 
     fn add(&mut self, index: usize) {
-        self.0 |= u32::try_from(index).ok().and_then(|index| 1_u64.checked_shl(index)).unwrap_or(0);
+        let word = match index / 64 {
+            0 => &mut self.first,
+            further => {
+                self.more.resize(self.more.len().max(further), 0);
+                &mut self.more[further - 1]
+            }
+        };
+        *word |= 1 << (index % 64);
     }
 }
 
@@ -82,11 +97,11 @@ impl Roster {
         now: Moment,
         random: u64,
     ) -> Choice {
-        let (index, ticket) = match self.likely(*tried, tester, now, random) {
+        let (index, ticket) = match self.likely(tried, tester, now, random) {
             Some(found) => found,
-            None => match self.any(*tried, tester, now, random) {
+            None => match self.any(tried, tester, now, random) {
                 Some(found) => found,
-                None => return self.nobody(*tried, tester, now),
+                None => return self.nobody(tried, tester, now),
             },
         };
         tried.add(index);
@@ -96,7 +111,7 @@ impl Roster {
     /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
     fn likely(
         &self,
-        tried: Tried,
+        tried: &Tried,
         tester: Option<ClientId>,
         now: Moment,
         random: u64,
@@ -126,7 +141,7 @@ impl Roster {
     /// failed this client.
     fn any(
         &self,
-        tried: Tried,
+        tried: &Tried,
         tester: Option<ClientId>,
         now: Moment,
         random: u64,
@@ -151,16 +166,11 @@ impl Roster {
         tested.or_else(|| Some((untried().find(spared)?, Ticket::UNCOUNTED)))
     }
 
-    fn nobody(&self, tried: Tried, tester: Option<ClientId>, now: Moment) -> Choice {
+    fn nobody(&self, tried: &Tried, tester: Option<ClientId>, now: Moment) -> Choice {
         if (0..self.pools.len()).any(|index| tried.contains(index)) {
             return Choice::AllTried;
         }
-        let wait = |pool: &Arc<Pool>| match pool.server.breaker.check(now) {
-            Admit::Open { retry_after } => retry_after,
-            Admit::Pass(_) | Admit::Probe(_) => Duration::ZERO,
-        };
-        // Where tests are made in the background or by others, asking would take one.
-        let waits = self.pools.iter().filter(|pool| may_test(&pool.server, tester, now)).map(wait);
+        let waits = self.pools.iter().map(|pool| wait(&pool.server, tester, now));
         Choice::NoneBefore(waits.min().unwrap_or(LATER))
     }
 
@@ -211,6 +221,19 @@ impl Roster {
     }
 }
 
+/// How long until a server may answer a request of this client: until its breaker can be tested, by the client, by another one
+/// or by a health check.
+fn wait(server: &Server, tester: Option<ClientId>, now: Moment) -> Duration {
+    let until_probe = || server.breaker.next_probe().map_or(Duration::ZERO, |probe| probe.since(now));
+    match tester {
+        None => server.next_test_by_check(now).unwrap_or(LATER),
+        Some(client) if server.may_test(client, now) => until_probe(),
+        // Another client's test may end any moment.
+        Some(_) if server.breaker.state() == State::HalfOpen => LATER,
+        Some(_) => until_probe().max(LATER),
+    }
+}
+
 /// Whether an open breaker may be tested with a request of this client.
 fn may_test(server: &Server, tester: Option<ClientId>, now: Moment) -> bool {
     tester.is_some_and(|client| server.may_test(client, now))
@@ -232,7 +255,10 @@ fn point(bits: u64, total: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{UpstreamConfig, upstream::server::Verdict};
+    use crate::{
+        UpstreamConfig,
+        upstream::server::{Judged, Verdict},
+    };
     use ron_kernel::{Clock, blame::Failure, metrics::Counter};
 
     const NOW: Moment = Moment::from_nanos(1_000_000_000);
@@ -302,7 +328,10 @@ mod tests {
         let chosen = roster.choose(&mut Tried::default(), Some(7), NOW, 0);
         assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
         let in_background = roster.choose(&mut Tried::default(), None, NOW, 0);
-        assert!(matches!(in_background, Choice::NoneBefore(LATER)), "{in_background:?}");
+        assert!(
+            matches!(in_background, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)),
+            "{in_background:?}"
+        );
         let whom_it_has_not_failed = roster.choose(&mut Tried::default(), Some(8), NOW, 0);
         assert!(
             matches!(whom_it_has_not_failed, Choice::Go(_, Ticket::UNCOUNTED)),
@@ -324,6 +353,68 @@ mod tests {
     }
 
     #[test]
+    fn the_wait_for_a_test_by_a_health_check_lasts_until_the_breaker_and_the_check_are_due() {
+        let roster = roster(&[1]);
+        let server = roster.server(0);
+        fail(server);
+        let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
+        let wait = |seconds: u64| match roster.choose(&mut Tried::default(), None, at(seconds), 0) {
+            Choice::NoneBefore(wait) => wait.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        server.set_next_check(at(2));
+        assert_eq!(wait(1), 4, "the check comes before the breaker's time is over");
+        server.set_next_check(at(7));
+        assert_eq!((wait(1), wait(5)), (6, 2), "the check comes later");
+        assert_eq!(wait(7), LATER.as_secs(), "the check is about to begin");
+        assert!(matches!(server.breaker.check(at(7)), Admit::Probe(_)));
+        assert_eq!(wait(8), LATER.as_secs(), "the check is in progress");
+        server.set_next_check(at(9));
+        assert_eq!(wait(8), 4, "the check came to nothing, and the breaker waits for another");
+    }
+
+    #[test]
+    fn a_client_whose_test_has_failed_waits_until_another_can_test() {
+        let roster = roster(&[1]);
+        let server = roster.server(0);
+        (1..=3).for_each(|client| server.answered(client, NOW));
+        fail(server);
+        let later = NOW.after(Duration::from_secs(5));
+        let tests = |client: ClientId| match roster.choose(&mut Tried::default(), Some(client), later, 0) {
+            Choice::Go(_, ticket) => Ok(ticket),
+            Choice::NoneBefore(wait) => Err(wait),
+            Choice::AllTried => panic!("nothing was tried"),
+        };
+        let ticket = tests(7).expect("the first test");
+        assert_eq!(server.judge(Verdict::Failed, Failure::Answer, 7, later), Judged::TestAgain);
+        server.test_again(ticket);
+        assert_eq!(tests(7).err(), Some(LATER), "another client may test it any moment");
+        let ticket = roster.any(&Tried::default(), Some(1), later, 0).expect("the second test").1;
+        assert_eq!(tests(7).err(), Some(LATER), "another client is testing it");
+        server.record(ticket, Verdict::Failed, later);
+        assert_eq!(tests(7).err(), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn each_of_many_servers_is_tried_once() {
+        let roster = roster(&[1; 200]);
+        let (mut tried, mut rng) = (Tried::default(), fastrand::Rng::with_seed(1));
+        assert_eq!(
+            roster.leave_out(&mut tried, |pool| {
+                let is_last = Arc::ptr_eq(&roster.pools[199].server, &pool.server);
+                if is_last { Err(()) } else { Ok(()) }
+            }),
+            Some(())
+        );
+        let mut chosen = Vec::new();
+        while let Choice::Go(pool, _) = roster.choose(&mut tried, Some(7), NOW, rng.u64(..)) {
+            assert!(!chosen.iter().any(|known| Arc::ptr_eq(known, &pool)));
+            chosen.push(pool);
+        }
+        assert_eq!(chosen.len(), 199, "the one that was left out is not chosen either");
+    }
+
+    #[test]
     fn each_server_is_tried_once() {
         let roster = roster(&[5, 1, 1]);
         let mut tried = Tried::default();
@@ -332,7 +423,7 @@ mod tests {
             let chosen = roster.choose(&mut tried, Some(7), NOW, rng.u64(..));
             assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
         }
-        assert_eq!(tried.0, 0b111);
+        assert_eq!(tried.first, 0b111);
         assert!(matches!(roster.choose(&mut tried, Some(7), NOW, 0), Choice::AllTried));
     }
 }

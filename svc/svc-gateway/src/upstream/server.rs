@@ -1,8 +1,11 @@
 //! What all cores know of one server: its load, its failures, its health. Atomics alone, read at every choice.
 
-use std::sync::{
-    Arc, OnceLock, Weak,
-    atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use ron_kernel::{
@@ -45,6 +48,8 @@ pub(crate) struct Server {
     /// Number of connections in use.
     busy: AtomicUsize,
     health: AtomicU8,
+    /// When its next health check is due, in nanoseconds of the clock; in the past while one is in progress.
+    next_check: AtomicU64,
     /// Health checks in a row that speak against `health`.
     contradictions: AtomicU32,
     /// Failures and bad answers in a row.
@@ -96,6 +101,7 @@ impl Server {
             weight: AtomicU32::new(origin.weight),
             busy: AtomicUsize::new(0),
             health: AtomicU8::new(UNKNOWN),
+            next_check: AtomicU64::new(0),
             contradictions: AtomicU32::new(0),
             bad_in_a_row: AtomicU32::new(0),
             ejected_until: AtomicU64::new(0),
@@ -295,6 +301,20 @@ impl Server {
             self.bad_in_a_row.store(0, Ordering::Relaxed);
         }
         swap.is_ok()
+    }
+
+    /// Notes when its next health check is due.
+    pub(super) fn set_next_check(&self, at: Moment) {
+        self.next_check.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// How long until a health check can test its open breaker; `None` if one is about to, or does.
+    pub(super) fn next_test_by_check(&self, now: Moment) -> Option<Duration> {
+        let check = Moment::from_nanos(self.next_check.load(Ordering::Relaxed));
+        let is_half_open = self.breaker.state() == State::HalfOpen;
+        let probe = self.breaker.next_probe().filter(|_| check > now || !is_half_open);
+        let wait = probe.map_or(check, |probe| probe.max(check)).since(now);
+        (wait > Duration::ZERO).then_some(wait)
     }
 
     /// Learns from a health check. Returns whether it is healthy now, if that changed. Called by one task alone.

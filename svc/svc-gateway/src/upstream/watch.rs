@@ -218,7 +218,7 @@ impl Work {
         let next = match &self.task {
             Task::Check(server) => {
                 health::check(group, server).await;
-                health::next_check(group, group.tools.clock.now())
+                health::next_check(group, server, group.tools.clock.now())
             }
             Task::Lookup { endpoint, name, port } => {
                 let every = group.config.resolve_every.as_duration();

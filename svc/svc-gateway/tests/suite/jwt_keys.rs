@@ -207,7 +207,7 @@ fn old_keys_serve_while_the_issuer_is_down_and_readiness_tells_until_it_is_back(
 }
 
 #[test]
-fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
+fn a_document_that_is_no_key_set_or_too_large_leaves_the_old_keys_alone() {
     let mine = issuer(Algorithm::EdDSA);
     let server = Server::publishing(&[mine]);
     let node = Node::start(Some(server.eager()));
@@ -215,7 +215,11 @@ fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
     let good = document(&[mine]);
     let padded = |len: usize| format!("{}{}", " ".repeat(len - good.len()), good);
     for (body, words) in [
-        (r#"{"keys":[]}"#.to_owned(), "none of the set's 0 keys"),
+        (String::new(), "no JSON Web Key Set"),
+        (r#"{"keys":[]"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"error":"try later"}"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"keys":null}"#.to_owned(), "no JSON Web Key Set"),
+        (r#"{"keys":[null,"a"]}"#.to_owned(), "none of the set's 2 entries"),
         ("<html>".to_owned(), "no JSON Web Key Set"),
         (padded(256 * 1024 + 1), "length limit exceeded"),
     ] {
@@ -225,6 +229,34 @@ fn a_document_without_keys_or_too_large_leaves_the_old_keys_alone() {
     }
     server.now(|script| script.body = padded(256 * 1024));
     eventually("the largest document is read", || node.stale().is_none());
+    node.stop();
+}
+
+/// Key sets without a key that can be used: empty, and with keys for other signatures.
+const WITHOUT_KEYS: [&str; 2] =
+    [r#"{"keys":[]}"#, r#"{"keys":[{"kty":"AKP","alg":"ML-DSA-65","pub":"AAAA"}]}"#];
+
+#[test]
+fn a_key_set_without_keys_withdraws_those_of_before_and_readiness_tells() {
+    let mine = issuer(Algorithm::EdDSA);
+    let server = Server::publishing(&[mine]);
+    let node = Node::start(Some(server.eager()));
+    for empty in WITHOUT_KEYS {
+        server.now(|script| script.body = document(&[mine]));
+        eventually("the keys arrive", || node.believes(mine));
+        eventually("readiness tells no more", || node.stale().is_none());
+        server.now(|script| script.body = empty.to_owned());
+        eventually("the key is refused", || node.judges(mine) == Err(JwtError::NoKeys));
+        eventually("readiness tells", || {
+            node.stale().is_some_and(|reason| reason.contains("has no key for"))
+        });
+        server.now(|script| script.status = 503);
+        eventually("readiness tells of the failure", || {
+            node.stale().is_some_and(|reason| reason.contains("503"))
+        });
+        assert_eq!(node.judges(mine), Err(JwtError::NoKeys), "a failure does not bring the keys back");
+        server.now(|script| script.status = 200);
+    }
     node.stop();
 }
 
@@ -291,6 +323,65 @@ fn an_issuer_that_says_nothing_does_not_keep_the_keys_of_another_away() {
     node.stop();
 }
 
+/// The policy of tokens from any of these issuers.
+fn issued_by(names: &[&str]) -> Policy {
+    let policy = |name: &&str| IssuerPolicy { issuer: (*name).into(), ..IssuerPolicy::default() };
+    Policy { issuers: names.iter().map(policy).collect(), ..Policy::default() }
+}
+
+#[test]
+fn an_issuer_that_says_nothing_delays_neither_a_withdrawal_nor_a_new_key_of_another() {
+    let (old, new) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
+    let (server, silent) = (Server::publishing(&[old]), TcpListener::bind("127.0.0.1:0").unwrap());
+    let source = format!("http://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    // Longer than the test takes on any machine.
+    let silent =
+        JwksSettings { issuer: "silent".into(), timeout: PATIENCE * 10, ..JwksSettings::new(source) };
+    let gap = Duration::from_millis(50);
+    let mine = JwksSettings { issuer: "mine".into(), unknown_key_gap: gap, ..server.settings() };
+    let settings = vec![silent, mine];
+    let node = Node::start_with(issued_by(&["silent", "mine"]), settings.clone());
+    let exp = node.scope.clock().unix().as_secs() + 3600;
+    let judged =
+        |of: &Issuer| node.verifier.verify(&of.token(&json!({ "exp": exp, "iss": "mine" }))).map(drop);
+    eventually("the keys arrive", || judged(old).is_ok());
+
+    server.now(|script| script.body = document(&[new]));
+    assert_eq!(judged(new), Err(JwtError::UnknownKey));
+    eventually("the new key arrives", || judged(new).is_ok());
+    assert_eq!(judged(old), Err(JwtError::UnknownKey));
+
+    server.now(|script| script.body = document(&[old]));
+    node.refresher.follow(settings);
+    eventually("the new key is withdrawn", || judged(new) == Err(JwtError::UnknownKey));
+    node.stop();
+}
+
+#[test]
+fn an_unknown_key_has_only_the_keys_of_its_own_issuer_fetched() {
+    let (mine, unknown) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
+    let (asked, spared) = (Server::publishing(&[mine]), Server::publishing(&[mine]));
+    let unknown_key_gap = Duration::from_millis(1);
+    let settings = |name: &str, server: &Server| JwksSettings {
+        issuer: name.into(),
+        unknown_key_gap,
+        ..server.settings()
+    };
+    let node = Node::start_with(
+        issued_by(&["spared", "asked"]),
+        [settings("spared", &spared), settings("asked", &asked)],
+    );
+    eventually("the keys arrive", || node.verifier.has_keys("spared") && node.verifier.has_keys("asked"));
+    let exp = node.scope.clock().unix().as_secs() + 3600;
+    let token = unknown.token(&json!({ "exp": exp, "iss": "asked" }));
+    eventually("the issuer is asked again and again", || {
+        assert_eq!(node.verifier.verify(&token).map(drop), Err(JwtError::UnknownKey));
+        asked.requests() >= 4
+    });
+    assert_eq!(spared.requests(), 1);
+    node.stop();
+}
+
 #[test]
 fn keys_can_come_from_a_file() {
     let (old, new) = (issuer(Algorithm::EdDSA), issuer(Algorithm::ES256));
@@ -309,6 +400,17 @@ fn keys_can_come_from_a_file() {
     std::fs::remove_file(&path).unwrap();
     eventually("readiness tells", || node.stale().is_some_and(|reason| reason.contains("cannot be read")));
     assert!(node.believes(new));
+    std::fs::write(&path, "").unwrap();
+    eventually("readiness tells", || {
+        node.stale().is_some_and(|reason| reason.contains("no JSON Web Key Set"))
+    });
+    assert!(node.believes(new), "the file is being written");
+    for empty in WITHOUT_KEYS {
+        std::fs::write(&path, empty).unwrap();
+        eventually("the key is refused", || node.judges(new) == Err(JwtError::NoKeys));
+        std::fs::write(&path, document(&[new])).unwrap();
+        eventually("the key is back", || node.believes(new));
+    }
     node.stop();
 }
 
