@@ -52,7 +52,10 @@ impl Subscribers {
             }
             !is_over
         });
-        unwanted.iter().for_each(|topic| self.supplies.forget(topic));
+        for topic in &unwanted {
+            self.supplies.forget(topic);
+            self.has_left(topic);
+        }
         unwanted
     }
 
