@@ -107,6 +107,9 @@ impl Engine {
             return;
         }
         if let Err((reason, broken)) = self.judge(ix, node, &publication, out) {
+            if reason == LossReason::Unsigned && !self.refuse_unsigned(ix, from, &publication.id) {
+                return;
+            }
             out.push(lost(publication.id, Queue::Ingress, node, reason));
             let misbehaved = |(code, rule)| Action::Misbehaved { peer: from, code, rule };
             return out.extend(broken.map(misbehaved));
@@ -123,6 +126,18 @@ impl Engine {
         if let Some(id) = from_publisher {
             self.acknowledge(from, &id, out);
         }
+    }
+
+    /// A publication lacks the signature that its topic demands here. Whether that is news: one that is looked for is asked for
+    /// again, because another peer may have the publisher's own.
+    fn refuse_unsigned(&mut self, ix: usize, from: PeerKey, id: &MessageId) -> bool {
+        let topic = &mut self.topics[ix];
+        let at = topic.tracks.find(id.publisher, id.incarnation);
+        let Some(track) = at.and_then(|at| topic.tracks.get_mut(at)) else { return true };
+        if track.was_asked(from, id.seq) {
+            topic.members.get_mut(from).map(Member::take_answer);
+        }
+        track.refuse_unsigned(id.seq)
     }
 
     /// Whether the publisher has signed this number or a higher one.
@@ -185,11 +200,19 @@ impl Engine {
         if id.publisher == self.me && id.incarnation >= self.incarnation {
             return Err((LossReason::Forged, None));
         }
-        if !publication.is_intact() || !self.signatures.verify(publication) {
-            let rule = "a publication's digest or signature is not that of its body";
+        if !publication.is_intact() {
+            let rule = "a publication's digest is not that of its body";
             return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
         }
-        Ok(())
+        if self.signatures.verify(publication) {
+            return Ok(());
+        }
+        // Only a node that lists the topic as signed signs and checks what is published in it. But whoever signs knows its key.
+        if publication.signature.is_some() && id.publisher == node {
+            let rule = "a publication's signature is not its publisher's";
+            return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
+        }
+        Err((LossReason::Unsigned, None))
     }
 
     /// Marks, keeps, delivers and passes on a publication that is news. Whether there was room to remember its publisher.
