@@ -242,6 +242,7 @@ impl Engine {
         let was_asked = from.is_some_and(|(peer, _)| track.was_asked(peer, seq));
         let fallen = track.deliver(seq);
         track.heard_at = now;
+        track.search.iter_mut().for_each(|search| search.note_progress(seq, now));
         if let Some((peer, _)) = from.filter(|_| !track.is_settled()) {
             track.claim(peer, seq);
         }

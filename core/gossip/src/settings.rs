@@ -46,7 +46,8 @@ pub struct Settings {
     pub pull_timeout: Duration,
     /// The most publications of one publisher and topic that are asked for at once.
     pub pull_batch: usize,
-    /// How long a publication is looked for before it is named as a gap.
+    /// How long publications are looked for before they are named as a gap, after the last of them that came; twelve times as long
+    /// at most.
     pub patience: Duration,
     /// How long a neighbour may take to acknowledge before a publication is called local only.
     pub accept_timeout: Duration,

@@ -65,6 +65,8 @@ pub(crate) struct Origin {
 #[derive(Debug)]
 pub(crate) struct Search {
     since: Moment,
+    /// When one of them last came; the beginning of the search if none did.
+    progress: Moment,
     /// What is missing up to here is named once it was looked for long enough.
     pub(crate) upto: u64,
     /// What is missing up to here is asked for: at least `upto`, and what was known for long enough.
@@ -80,6 +82,10 @@ pub(crate) struct Search {
     /// By number: what was asked for and has not come. At most as many as the window is wide.
     pub(crate) asked: BTreeMap<u64, Asked>,
 }
+
+/// A search lasts at most so many times the patience, however much comes meanwhile: a peer that gives out 500 publications a
+/// second needs seven for a whole window of them.
+const LONGEST_SEARCH: u32 = 12;
 
 /// A number that was asked for again so many times makes room for others.
 const IN_VAIN: u32 = 2;
@@ -99,6 +105,7 @@ impl Search {
     pub(crate) fn new(since: Moment, upto: u64) -> Self {
         Self {
             since,
+            progress: since,
             upto,
             reach: upto,
             known: (upto, since),
@@ -109,9 +116,17 @@ impl Search {
         }
     }
 
-    /// When what is missing is named.
+    /// A number came; if it is one of those that are looked for, there is hope for the others.
+    pub(crate) fn note_progress(&mut self, seq: u64, now: Moment) {
+        if seq <= self.upto {
+            self.progress = now;
+        }
+    }
+
+    /// When what is missing is named: `patience` after the last of them came, and at the latest after a multiple of that, so
+    /// that a peer that gives them out one at a time does not keep the others from being named.
     pub(crate) fn end(&self, patience: Duration) -> Moment {
-        self.since.after(patience)
+        self.progress.after(patience).min(self.since.after(patience * LONGEST_SEARCH))
     }
 
     /// Numbers that came only without the signature that their topic demands.
