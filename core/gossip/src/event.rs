@@ -164,7 +164,8 @@ pub enum GapReason {
     Unsigned,
     /// So many later ones came that they are beyond the window of numbers.
     OutOfWindow,
-    /// The publisher was the least useful one when there was no room for another.
+    /// The publisher was the least useful one when there was no room for another, or has begun so many lives since that this one
+    /// is not followed.
     Forgotten,
     /// There was no room to remember another publisher.
     NoRoom,

@@ -35,6 +35,7 @@ mod members;
 mod membership;
 mod missed;
 mod packet;
+mod past_lives;
 mod publishers;
 mod relay;
 mod repair;

@@ -1,7 +1,9 @@
 //! The way of a publication: published or received, checked, delivered, pushed on, acknowledged.
 
 use bytes::Bytes;
-use oap::{Accepted, ErrorCode, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Proof, Publication, Topic};
+use oap::{
+    Accepted, ErrorCode, Head, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Proof, Publication, Topic,
+};
 use std::time::Duration;
 use types::{Moment, NodeId};
 
@@ -228,7 +230,12 @@ impl Engine {
         let (entry, seq) = (publication.id.entry(), publication.id.seq);
         let Some(at) = self.track(ix, entry, seq - 1, from.map(|(peer, _)| peer), now, out) else {
             if let Some((_, node)) = from {
-                out.push(no_room(publication.id.clone()));
+                match publication.proof.as_deref() {
+                    Some(proof) if self.is_outlived(ix, entry.publisher, entry.incarnation) => {
+                        self.name_past(ix, Head { entry, proof: *proof }, now, out);
+                    }
+                    _ => out.push(no_room(publication.id.clone())),
+                }
                 out.push(lost(publication.id, Queue::Ingress, node, LossReason::Publishers));
             }
             return false;
