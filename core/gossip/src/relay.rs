@@ -259,7 +259,7 @@ impl Engine {
             topic.strays.push(publication.id.entry());
         }
         let packet = Packet::of(publication);
-        self.cache.insert(uid, seq, packet.clone());
+        self.cache.insert(uid, seq, packet.clone(), now);
         self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
         let members = &mut self.topics[ix].members;
         match from {
