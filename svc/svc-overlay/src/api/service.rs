@@ -18,7 +18,7 @@ use super::{
     events, route,
     route::Route,
     socket,
-    state::State,
+    state::{State, Who},
 };
 use crate::{Cursor, told};
 
@@ -66,7 +66,8 @@ impl Handler {
                 self.state.admit_publication(client, &caller)?;
                 let clock = self.state.scope.clock();
                 let wished = deadline::wished(&request.headers, clock.now(), clock.unix());
-                let published = self.state.publish(topic, read(body).await?, wished).await?;
+                let published =
+                    self.state.publish(topic, read(body).await?, wished, Who::new(client, &caller)).await?;
                 Ok(json(StatusCode::OK, &told::published_json(&published)))
             }
             Route::Events(filter) => {

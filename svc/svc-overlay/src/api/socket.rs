@@ -30,7 +30,7 @@ use super::{
     events::KEEP_ALIVE,
     frames::{self, Op, Wrong},
     places::Place,
-    state::State,
+    state::{State, Who},
 };
 use crate::{ApiAuth, Cursor, Feed};
 
@@ -312,7 +312,7 @@ impl Session {
     ) -> Result<crate::Published, Refusal> {
         caller.may_publish_within(topic.as_str(), self.from.sender(), self.state.unix())?;
         self.state.admit_publication(self.from.client, caller)?;
-        self.state.publish(topic, body, Deadline::NEVER).await
+        self.state.publish(topic, body, Deadline::NEVER, Who::new(self.from.client, caller)).await
     }
 
     /// Subscribes to what the caller may subscribe to.

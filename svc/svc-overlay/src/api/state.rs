@@ -9,7 +9,6 @@ use oap::Topic;
 use quota::{Bucket, Forgettable, Rate, ShardedBook};
 use ron_kernel::{Scope, supervisor::Children};
 use ron_transport::caps::ClientKey;
-use tokio::sync::Semaphore;
 use topics::Filter;
 use types::{Deadline, Moment, Reason, Refusal};
 
@@ -17,6 +16,7 @@ use super::{
     access::{Caller, Origins},
     metrics::{ApiMetrics, TooMuch},
     places::{Full, Place, PlaceLimits, Places},
+    publishing::{NoTurn, Publishing, Turn},
     topology::SOCKET,
 };
 use crate::{ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, gossip::By, shared::Shared};
@@ -61,11 +61,18 @@ impl ApiSettings {
     }
 }
 
-/// The key by which the rate of publications is limited.
+/// An application: the key by which topics are shared and the rate of publications is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Who {
+pub(super) enum Who {
     Token(TokenId),
     Client(ClientKey),
+}
+
+impl Who {
+    /// A caller with a token is known by that, from whichever address it comes; another one by its address.
+    pub(super) fn new(client: ClientKey, caller: &Caller) -> Self {
+        caller.token().map_or(Self::Client(client), Self::Token)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +97,7 @@ pub(super) struct State {
     books: [ShardedBook<Who, Allowance, RandomState>; 2],
     /// For those who find no room in a book.
     others: [Bucket; 2],
-    publishing: Semaphore,
+    publishing: Publishing<Who>,
 }
 
 impl State {
@@ -105,7 +112,7 @@ impl State {
             places: Arc::default(),
             books: [book(), book()],
             others: Default::default(),
-            publishing: Semaphore::new(config.max_publishing),
+            publishing: Publishing::new(config.max_publishing, CALLERS),
         });
         let watched = Arc::downgrade(&state);
         scope.sampled(move || {
@@ -149,7 +156,7 @@ impl State {
     /// Lets a publication pass that comes no faster than allowed.
     pub(super) fn admit_publication(&self, client: ClientKey, caller: &Caller) -> Result<(), Refusal> {
         let settings = self.settings.load();
-        let (by_client, who) = (Who::Client(client), caller.token().map_or(Who::Client(client), Who::Token));
+        let (by_client, who) = (Who::Client(client), Who::new(client, caller));
         let is_capped = client != ClientKey::Unix;
         if let Some(rate) = settings.client_rate.as_ref().filter(|_| is_capped) {
             self.spend(0, by_client, rate, TooMuch::Client)?;
@@ -174,23 +181,36 @@ impl State {
         })
     }
 
+    /// Takes a place for a publication that waits for its verdict.
+    fn turn(&self, who: Who) -> Result<Turn<'_>, Refusal> {
+        // A Unix socket is a local proxy's, which speaks for many.
+        let who = Some(&who).filter(|who| **who != Who::Client(ClientKey::Unix));
+        self.publishing.take(who, self.scope.clock().now()).map_err(|full| {
+            self.metrics.too_much(TooMuch::Publishing);
+            let (reason, detail) = match full {
+                NoTurn::Node => (Reason::Busy, "as many publications wait for their verdicts as may"),
+                NoTurn::Share => {
+                    (Reason::Quota, "half of `overlay.api.max_publishing` publications of this caller wait")
+                }
+            };
+            Refusal::new(reason, detail).retry_after(BUSY_RETRY)
+        })
+    }
+
     /// Publishes, and tells what became of it, before `wished`.
     pub(super) async fn publish(
         &self,
         topic: Topic,
         body: Bytes,
         wished: Deadline,
+        who: Who,
     ) -> Result<Published, Refusal> {
         if body.len() > oap::PUBLICATION_MAX {
             self.overlay.metrics.rejected("size");
             return Err(OverlayError::FrameTooLarge.into());
         }
         self.overlay.admit_publication()?;
-        let Ok(_permit) = self.publishing.try_acquire() else {
-            self.metrics.too_much(TooMuch::Publishing);
-            let detail = "as many publications wait for their verdicts as may";
-            return Err(Refusal::new(Reason::Busy, detail).retry_after(BUSY_RETRY));
-        };
+        let _turn = self.turn(who)?;
         let patience = self.settings.load().publish_timeout;
         let deadline = wished.tightened(self.scope.clock().within(patience));
         // A node that is idle would still publish it: nobody waits for that any more.
