@@ -4,7 +4,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use gossip::{Action, Engine, Event, PeerKey, Settings, Unsigned};
+use gossip::{Action, Claim, Engine, Event, PeerKey, Settings, Unsigned};
 use libfuzzer_sys::fuzz_target;
 use oap::{Accepted, Entry, Graft, Head, IHave, IWant, Message, MessageId, Proof, Publication, Topic};
 use std::{collections::BTreeSet, time::Duration};
@@ -55,7 +55,7 @@ impl Run {
         let topics = ["a", "b"].map(|name| Topic::new(name).expect("a good name"));
         let mut run =
             Self { engine, topics, now: Moment::ORIGIN, up: BTreeSet::new(), delivered: BTreeSet::new() };
-        run.tell(Event::Subscribe { topic: run.topics[0].clone() });
+        run.tell(Event::Subscribe { topic: run.topics[0].clone(), claim: Claim::Own });
         run
     }
 
@@ -99,7 +99,10 @@ impl Run {
             }
             13 if c & 1 == 0 => Event::Sent { peer, topic, publications: c.into(), announcements: 1 },
             13 => Event::Publish { ticket: c.into(), topic, body: Bytes::from(vec![b; usize::from(c)]) },
-            14 if c & 8 == 0 => Event::Subscribe { topic },
+            14 if c & 8 == 0 => {
+                let claim = [Claim::Own, Claim::Application(a.into()), Claim::Peers][usize::from(c % 3)];
+                Event::Subscribe { topic, claim }
+            }
             14 => Event::Unsubscribe { topic },
             _ => {
                 self.now = self.now.after(Duration::from_millis(u64::from(c) * 10));

@@ -15,7 +15,7 @@ use std::{
 use ron_transport::tls::testkit::{TestCa, TestIdentity};
 use rustls_pki_types::ServerName;
 
-use crate::support::{Client, Flag, Node, PATIENCE, Upstream, config, free_addr, get, to};
+use crate::support::{Client, Flag, Node, PATIENCE, Upstream, config, eventually, free_addr, get, to};
 
 fn reloads() -> usize {
     if std::env::var_os("OMNIGATE_FULL_PROOFS").is_some() { 1000 } else { 200 }
@@ -187,4 +187,23 @@ fn reload_in_turn(world: &World, current: &RwLock<Place>) {
     }
     assert_eq!(world.node.metric("config_reload_failed"), 1.0, "the last one was bad");
     assert!(get(world.node.admin, "/readyz").unwrap().body.contains("bad_reload"));
+}
+
+#[test]
+fn a_reload_reads_the_files_that_the_configuration_refers_to() {
+    let upstream = Upstream::start();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("greeting"), "one\n").unwrap();
+    let route = "response_headers = { set = { x-greeting = \"${file:greeting}\" } }";
+    let settings = format!(
+        "route = [{{ path = \"/\", upstream = \"up\", {route} }}]\n\
+         [gateway.upstream.up]\nendpoints = [\"http://{}\"]\n",
+        upstream.addr
+    );
+    let node = Node::start_in(dir, &settings);
+    let greeting = || get(node.gateway, "/").unwrap().header("x-greeting").map(str::to_owned);
+    assert_eq!(greeting().as_deref(), Some("one"));
+    std::fs::write(node.path().join("greeting"), "two\n").unwrap();
+    node.signal("HUP");
+    eventually("the new content is used", || (greeting().as_deref() == Some("two")).then_some(()));
 }

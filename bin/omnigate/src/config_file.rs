@@ -1,12 +1,14 @@
 //! The configuration's sources: which file, the environment, the flags; and the tables they may set.
 
 use std::{
+    env::VarError,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ron_kernel::{
-    config::{Loader, MAX_FILE_BYTES, Report, Schema, Snapshot, Sources, Table as _},
+    config::{Loader, Lookup, MAX_FILE_BYTES, Reference, Report, Schema, Snapshot, Sources, Table as _},
     files,
 };
 use ron_traces::TracesConfig;
@@ -22,6 +24,8 @@ use crate::{
     settings::{AdminConfig, LedgerConfig, LogConfig, NodeConfig},
 };
 
+/// The largest file that the configuration may refer to.
+const MAX_REFERENCED_BYTES: u64 = 64 << 10;
 /// The route of `--to`.
 const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB""#;
 /// How long the server of `--to` may take.
@@ -211,8 +215,40 @@ impl ConfigSource {
 
     fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
         let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
-        loader.load(Sources { file, env: self.env.clone(), flags: self.flags.clone() })
+        let references = Some(self.references());
+        loader.load(Sources { file, references, env: self.env.clone(), flags: self.flags.clone() })
     }
+
+    /// What finds the variables and files that the file refers to. Files are named from the folder of the file.
+    fn references(&self) -> Lookup {
+        let folder = self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
+        Arc::new(move |reference| match reference {
+            Reference::Variable(name) => match std::env::var(name) {
+                Ok(value) => Ok(Some(value)),
+                Err(VarError::NotPresent) => Ok(None),
+                Err(VarError::NotUnicode(_)) => {
+                    Err(format!("the environment variable {name} is not UTF-8 text"))
+                }
+            },
+            Reference::File(name) => match read_referenced(&folder.join(name)) {
+                Ok(content) => Ok(Some(content)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(format!("the file {name} cannot be read: {error}")),
+            },
+        })
+    }
+}
+
+/// The content of a file that the configuration refers to, without the newline at its end.
+fn read_referenced(path: &Path) -> io::Result<String> {
+    let mut content = text_of(files::read_regular(path, MAX_REFERENCED_BYTES)?)?;
+    if content.len() as u64 > MAX_REFERENCED_BYTES {
+        content.zeroize();
+        return Err(io::Error::other(format!("it is larger than {MAX_REFERENCED_BYTES} bytes")));
+    }
+    let kept = content.trim_end_matches('\n').trim_end_matches('\r').len();
+    content.truncate(kept);
+    Ok(content)
 }
 
 impl Drop for ConfigSource {
@@ -255,6 +291,10 @@ fn environment() -> Result<Vec<(String, String)>, Failure> {
 fn read_text(path: &Path) -> io::Result<String> {
     // One byte more than allowed is read, so that the loader can tell that there is more.
     let bytes = files::read_regular(path, MAX_FILE_BYTES as u64)?;
+    text_of(bytes)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         // What is no text may hold secrets all the same.
         error.into_bytes().zeroize();

@@ -38,7 +38,7 @@ pub struct Engine {
     pub(crate) efforts: Vec<Effort>,
     /// Places are used again once a topic is gone.
     pub(crate) topics: Vec<TopicState>,
-    by_name: BTreeMap<Topic, usize>,
+    pub(crate) by_name: BTreeMap<Topic, usize>,
     /// The numbers of this node's last publications in topics that were forgotten: numbers never start again within one life.
     pub(crate) numbers: BTreeMap<Topic, u64>,
     free_topics: Vec<usize>,
@@ -119,7 +119,7 @@ impl Engine {
             Event::PeerDown { peer } => self.peer_down(peer, out),
             Event::Message { from, message } => self.message(from, message, now, out),
             Event::Publish { ticket, topic, body } => self.publish(ticket, &topic, body, now, out),
-            Event::Subscribe { topic } => self.subscribe(&topic, now, out),
+            Event::Subscribe { topic, claim } => self.subscribe(&topic, claim, now, out),
             Event::Unsubscribe { topic } => self.unsubscribe(&topic, out),
             Event::Tick => self.tick(now, out),
             Event::Sent { peer, topic, publications, announcements } => {

@@ -41,10 +41,13 @@ pub enum Event {
         /// The body, at most [`oap::PUBLICATION_MAX`] bytes.
         body: Bytes,
     },
-    /// This node takes part in a topic: publications are delivered here and passed on.
+    /// This node takes part in a topic: publications are delivered here and passed on. If it does already, the claim is
+    /// replaced, except that the first of several applications keeps it.
     Subscribe {
         /// The topic to join.
         topic: Topic,
+        /// On whose behalf.
+        claim: Claim,
     },
     /// This node does not take part in the topic any more.
     Unsubscribe {
@@ -71,6 +74,18 @@ pub enum Event {
         /// The packet that was not sent.
         packet: Packet,
     },
+}
+
+/// On whose behalf this node takes part in a topic, or has published in it: decides how much room there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Claim {
+    /// On its own, or its operator's. All topics may be such, and a quarter is reserved for them.
+    Own,
+    /// On behalf of the application that the caller gave this number. Each has a share.
+    Application(u64),
+    /// On behalf of peers whose patterns match the topic. The caller bounds their number with
+    /// [`RelayShares`](crate::RelayShares).
+    Peers,
 }
 
 /// An output of the engine: what its caller must do.
@@ -119,6 +134,12 @@ pub enum Action {
     SubscribeRefused {
         /// The topic that this node cannot join.
         topic: Topic,
+    },
+    /// A peer takes part in a topic that there is no room for, though the peer has less than its share. It is told of nothing
+    /// in the topic until it says so again and there is room.
+    NoRoomForPeer {
+        /// The peer that takes part in the topic.
+        peer: PeerKey,
     },
     /// A peer said what no honest peer says, or wants more topics than there is room for.
     Misbehaved {

@@ -22,10 +22,16 @@
 //! * **Bounds.** [`Settings`] limits publications in flight to one peer, publications kept for repair, publishers,
 //!   topics, tracked numbers, and numbers requested at once.
 //!
+//! * **Shares.** A quarter of the topics is reserved for this node's own ([`Claim::Own`]). The rest is shared between
+//!   applications, peers, and topics that are relayed for patterns of peers, so that none of them uses it up.
+//!
+//! [`PeerPatterns`] are the patterns that peers announce, and [`RelayShares`] the topics that are relayed for them.
+//!
 //! [`Lanes`] is the order in which a connection's writer sends: control first, then publications, fairly between
 //! topics, with four bytes of publications to one of objects.
 
 mod announce;
+mod announce_pace;
 mod cache;
 mod effort;
 mod engine;
@@ -36,19 +42,25 @@ mod membership;
 mod missed;
 mod packet;
 mod past_lives;
+mod patterns;
 mod publishers;
 mod relay;
+mod relays;
 mod repair;
 mod rng;
+mod room;
 mod settings;
 mod signatures;
 mod timers;
 mod topic;
 mod track;
 
+pub use announce_pace::AnnouncePace;
 pub use engine::{Engine, Stats};
-pub use event::{Action, Event, Gap, GapReason, Loss, LossReason, PeerKey, Queue, Verdict};
+pub use event::{Action, Claim, Event, Gap, GapReason, Loss, LossReason, PeerKey, Queue, Verdict};
 pub use lanes::{GOSSIP_PER_BULK, Lanes, Next, Pushed, WhenFull};
 pub use packet::{Kind, Lane, Packet};
+pub use patterns::{Announcement, PeerPatterns};
+pub use relays::{Relay, RelayShares};
 pub use settings::{Settings, SettingsError};
 pub use signatures::{Signatures, Unsigned};

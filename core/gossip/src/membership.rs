@@ -1,22 +1,16 @@
 //! Who takes part: peers that come and go, topics that are joined and left, grafts and prunes.
 
-use std::collections::BTreeMap;
-
-use oap::{ErrorCode, Graft, Message, Topic};
+use oap::{Graft, Message, Topic};
 use types::{Moment, NodeId};
 
 use crate::{
     effort::Effort,
     engine::{Engine, send},
-    event::{Action, PeerKey},
+    event::{Action, Claim, PeerKey},
     members::Member,
     packet::Packet,
     timers::Timer,
-    topic::TopicState,
 };
-
-/// This part of the topics, one in so many, is for those that this node itself takes part in.
-const FOR_OWN_TOPICS: usize = 4;
 
 impl Engine {
     pub(crate) fn peer_up(&mut self, peer: PeerKey, node: NodeId, now: Moment, out: &mut Vec<Action>) {
@@ -50,8 +44,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn subscribe(&mut self, name: &Topic, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.open(name) else {
+    pub(crate) fn subscribe(&mut self, name: &Topic, claim: Claim, now: Moment, out: &mut Vec<Action>) {
+        let Some(ix) = self.open_claimed(name, claim, out) else {
             return out.push(Action::SubscribeRefused { topic: name.clone() });
         };
         if self.topics[ix].joined {
@@ -72,14 +66,17 @@ impl Engine {
                 self.remove_track(ix, at);
             }
         }
+        if !self.topics[ix].is_live() {
+            self.topics[ix].claim = None;
+        }
         self.close_if_unused(ix);
     }
 
     /// A peer takes part in a topic: it is told what there is, and pushed to if few are.
     pub(crate) fn peer_joined(&mut self, peer: PeerKey, name: &Topic, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.open_for(peer, name, out) else {
-            let (code, rule) = (ErrorCode::Limit, "more topics than the share of a peer");
-            return out.push(Action::Misbehaved { peer, code, rule });
+        let ix = match self.open_for(peer, name, out) {
+            Ok(ix) => ix,
+            Err(refused) => return out.push(refused),
         };
         let topic = &mut self.topics[ix];
         if !topic.members.insert(peer) {
@@ -90,29 +87,6 @@ impl Engine {
         }
         self.tell_everything(ix, peer, now, out);
         self.start_beating(ix, now);
-    }
-
-    /// The place of a topic that a peer takes part in. Topics that only peers take part in have three quarters of the room,
-    /// so that this node can always join one; once these are taken, the peer that has the most of them makes room.
-    fn open_for(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) -> Option<usize> {
-        if let Some(ix) = self.find(name) {
-            return Some(ix);
-        }
-        let most = self.settings.max_topics - self.settings.max_topics / FOR_OWN_TOPICS;
-        let is_foreign = |topic: &TopicState| !topic.is_live() && !topic.members.is_empty();
-        let foreign = self.topics.iter().filter(|topic| is_foreign(topic)).count();
-        if foreign >= most || self.is_full() {
-            let mut counts = BTreeMap::<PeerKey, usize>::new();
-            for topic in self.topics.iter().filter(|topic| is_foreign(topic)) {
-                topic.members.peers().for_each(|member| *counts.entry(member).or_default() += 1);
-            }
-            let present = counts.get(&peer).copied().unwrap_or(0);
-            let (greedy, held) = counts.into_iter().max_by_key(|(_, count)| *count)?;
-            let alone = |topic: &TopicState| is_foreign(topic) && topic.members.peers().eq([greedy]);
-            let given_up = self.topics.iter().position(alone).filter(|_| held > present + 1)?;
-            self.drop_member(given_up, greedy, out);
-        }
-        self.open(name)
     }
 
     pub(crate) fn peer_left(&mut self, peer: PeerKey, name: &Topic, out: &mut Vec<Action>) {
@@ -159,7 +133,7 @@ impl Engine {
     }
 
     /// A peer is gone from a topic. If it was pushed to, another takes its place before anything is missed.
-    fn drop_member(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) -> Option<Member> {
+    pub(crate) fn drop_member(&mut self, ix: usize, peer: PeerKey, out: &mut Vec<Action>) -> Option<Member> {
         let was_eager = self.topics[ix].members.is_eager(peer);
         let member = self.topics[ix].members.remove(peer);
         if was_eager

@@ -9,7 +9,7 @@ use types::{Moment, NodeId};
 
 use crate::{
     engine::{Engine, lost, send},
-    event::{Action, Gap, GapReason, LossReason, PeerKey, Queue, Verdict},
+    event::{Action, Claim, Gap, GapReason, LossReason, PeerKey, Queue, Verdict},
     members::{Acks, Member, Offer},
     packet::Packet,
     publishers::EVICTIONS_PER_FRAME,
@@ -53,9 +53,14 @@ impl Engine {
         if body.len() > PUBLICATION_MAX {
             return out.push(refuse(Verdict::TooLarge));
         }
-        let Some(ix) = self.open(name) else { return out.push(refuse(Verdict::Busy)) };
+        // What applications publish in is claimed for them before.
+        let claim = self.claim_of(name).unwrap_or(Claim::Own);
+        let Some(ix) = self.open_claimed(name, claim, out) else {
+            return out.push(refuse(Verdict::Busy));
+        };
         let topic = &mut self.topics[ix];
         if topic.unacked.len() >= self.settings.max_unacked || topic.members.is_congested(&self.settings) {
+            topic.claim = topic.claim.filter(|_| topic.is_live());
             return out.push(refuse(Verdict::Busy));
         }
         if topic.seq == 0 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use oap::{Entry, Topic};
 use types::{Moment, NodeId};
 
-use crate::{members::Members, past_lives::PastLives, track::Track};
+use crate::{event::Claim, members::Members, past_lives::PastLives, track::Track};
 
 /// The state of one topic.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct TopicState {
     pub(crate) name: Topic,
     /// This node takes part.
     pub(crate) joined: bool,
+    /// On whose behalf this node takes part, or has published; none if only peers take part.
+    pub(crate) claim: Option<Claim>,
     pub(crate) members: Members,
     /// The number of this node's last publication.
     pub(crate) seq: u64,
@@ -53,6 +55,7 @@ impl TopicState {
         Self {
             name,
             joined: false,
+            claim: None,
             members: Members::default(),
             seq: 0,
             signed_at: None,

@@ -71,6 +71,11 @@ impl Filter {
         }
     }
 
+    /// The patterns with wildcards.
+    pub fn wild(&self) -> impl Iterator<Item = Pattern<'_>> {
+        self.wild.iter().filter_map(|text| Pattern::new(text).ok())
+    }
+
     /// All of it, single topics first.
     pub fn patterns(&self) -> impl Iterator<Item = Pattern<'_>> {
         self.exact.iter().chain(&self.wild).filter_map(|text| Pattern::new(text).ok())

@@ -10,10 +10,16 @@
 //! Dots separate tokens; all other characters of a topic are ordinary. `*` and `>` are wildcards only as whole
 //! tokens, and no topic has either of them in its name.
 
+mod cover;
 mod filter;
 mod list;
 mod pattern;
+mod pattern_shares;
+mod share;
 
+pub use cover::cover;
 pub use filter::{FILTER_MAX, Filter, InvalidFilter};
 pub use list::{LIST_MAX, PatternList};
 pub use pattern::{InvalidPattern, PATTERN_MAX, Pattern};
+pub use pattern_shares::{PatternShares, TooManyPatterns};
+pub use share::has_share;

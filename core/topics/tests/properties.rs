@@ -69,6 +69,24 @@ proptest! {
     }
 
     #[test]
+    fn merged_patterns_cover_all_of_them_and_fit_if_they_begin_alike(
+        texts in vec(pattern(), 1..40),
+        most in 1_usize..20,
+    ) {
+        let merged = topics::cover(texts.iter().map(String::as_str), most);
+        for text in &texts {
+            let covers = |wide: &String| Pattern::new(wide).unwrap().covers(Pattern::new(text).unwrap());
+            prop_assert!(merged.iter().any(covers), "{} in {:?}", text, merged);
+        }
+        // Names cannot be merged, nor what begins differently: of these tokens there are fewer than eight such.
+        prop_assert!(merged.len() <= most.max(8), "{:?}", merged);
+        let is_wider = merged.iter().any(|wide| wide == ">");
+        prop_assert_eq!(is_wider, texts.iter().any(|text| text == ">"), "never everything by itself");
+        let again = topics::cover(merged.iter().map(String::as_str), merged.len());
+        prop_assert_eq!(again, merged);
+    }
+
+    #[test]
     fn a_list_covers_what_one_of_it_covers(texts in vec(pattern(), 1..=LIST_MAX), asked in pattern()) {
         let text = texts.join(",");
         let list = PatternList::new(&text).unwrap();

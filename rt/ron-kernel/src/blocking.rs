@@ -34,6 +34,8 @@ use crate::{
 
 /// Jobs running at once.
 pub const BLOCKING_THREADS: usize = 16;
+/// Jobs that may hang, running at once beside the others.
+pub const APART_THREADS: usize = 16;
 /// Callers waiting for a thread.
 pub const BLOCKING_WAITERS: usize = 512;
 
@@ -60,13 +62,41 @@ pub enum BlockingError {
 #[derive(Clone, Debug)]
 pub struct Blocking(Arc<Inner>);
 
+/// A piece of blocking work.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    name: &'static str,
+    /// Whether it has one of the threads for what may hang.
+    is_apart: bool,
+}
+
+impl Job {
+    const fn usual(name: &'static str) -> Self {
+        Self { name, is_apart: false }
+    }
+}
+
+/// Threads, and callers that wait for one of them.
+#[derive(Debug)]
+struct Lane {
+    threads: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+impl Lane {
+    fn new(threads: usize) -> Self {
+        Self { threads: Arc::new(Semaphore::new(threads)), waiting: AtomicUsize::new(0) }
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     runtime: Handle,
-    threads: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    usual: Lane,
+    /// For jobs that may hang.
+    apart: Lane,
     next_id: AtomicU64,
-    running: Mutex<BTreeMap<u64, &'static str>>,
+    running: Mutex<BTreeMap<u64, Job>>,
     queue: QueueMetrics,
     tasks: TaskMetrics,
 }
@@ -75,8 +105,8 @@ impl Blocking {
     pub(crate) fn new(runtime: Handle, queue: QueueMetrics, tasks: TaskMetrics) -> Self {
         Self(Arc::new(Inner {
             runtime,
-            threads: Arc::new(Semaphore::new(BLOCKING_THREADS)),
-            waiting: AtomicUsize::new(0),
+            usual: Lane::new(BLOCKING_THREADS),
+            apart: Lane::new(APART_THREADS),
             next_id: AtomicU64::new(0),
             running: Mutex::default(),
             queue,
@@ -90,29 +120,53 @@ impl Blocking {
     ///
     /// # Errors
     /// [`BlockingError::Busy`] at once if too many callers wait, otherwise what became of the job.
-    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
     pub async fn run<T, F>(&self, job: &'static str, work: F) -> Result<T, BlockingError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let waiter = self.wait_for_thread()?;
-        if let Ok(thread) = Arc::clone(&self.0.threads).try_acquire_owned() {
+        self.run_as(Job::usual(job), work).await
+    }
+
+    /// Runs `work` that may hang for as long as somebody else likes, such as a question to a name server. It takes no thread from
+    /// other work, and the node ends without waiting for it: nothing may be lost by that.
+    ///
+    /// Cancel safe, as [`run`](Self::run) is.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_apart<T, F>(&self, job: &'static str, work: F) -> Result<T, BlockingError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.run_as(Job { name: job, is_apart: true }, work).await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
+    async fn run_as<T, F>(&self, job: Job, work: F) -> Result<T, BlockingError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let waiter = self.wait_for_thread(job)?;
+        let threads = &self.0.lane(job).threads;
+        if let Ok(thread) = Arc::clone(threads).try_acquire_owned() {
             drop(waiter);
-            return told(job, self.begin(job, thread, work).await);
+            return told(job.name, self.begin(job, thread, work).await);
         }
-        let pool = self.clone();
+        let (pool, threads) = (self.clone(), Arc::clone(threads));
         let mut queued = Queued(self.0.runtime.spawn(async move {
-            let thread = Arc::clone(&pool.0.threads).acquire_owned().await;
+            let thread = threads.acquire_owned().await;
             drop(waiter);
-            told(job, pool.begin(job, thread.map_err(|_| BlockingError::Stopped)?, work).await)
+            told(job.name, pool.begin(job, thread.map_err(|_| BlockingError::Stopped)?, work).await)
         }));
-        told(job, (&mut queued.0).await)?
+        told(job.name, (&mut queued.0).await)?
     }
 
     /// Runs `work` on a thread, which is given back when it ends.
     #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
-    fn begin<T, F>(&self, job: &'static str, thread: OwnedSemaphorePermit, work: F) -> JoinHandle<T>
+    fn begin<T, F>(&self, job: Job, thread: OwnedSemaphorePermit, work: F) -> JoinHandle<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -124,10 +178,15 @@ impl Blocking {
         })
     }
 
-    /// The names of the jobs that are running.
+    /// The names of the jobs that are running and that the node waits for when it ends.
     #[must_use]
     pub fn running(&self) -> Vec<&'static str> {
-        self.0.running().values().copied().collect()
+        self.0.running().values().filter(|job| !job.is_apart).map(|job| job.name).collect()
+    }
+
+    /// How many threads are busy with jobs that the node does not wait for.
+    pub(crate) fn busy_apart(&self) -> usize {
+        self.0.running().values().filter(|job| job.is_apart).count()
     }
 
     /// The names of the jobs that are running when the node ends around them, each counted as aborted.
@@ -140,20 +199,21 @@ impl Blocking {
     /// Callers waiting for a thread.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed)
+        [&self.0.usual, &self.0.apart].map(|lane| lane.waiting.load(Ordering::Relaxed)).iter().sum()
     }
 
-    fn wait_for_thread(&self) -> Result<Waiter, BlockingError> {
-        if self.0.waiting.fetch_add(1, Ordering::Relaxed) >= BLOCKING_WAITERS {
-            self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    fn wait_for_thread(&self, job: Job) -> Result<Waiter, BlockingError> {
+        let waiting = &self.0.lane(job).waiting;
+        if waiting.fetch_add(1, Ordering::Relaxed) >= BLOCKING_WAITERS {
+            waiting.fetch_sub(1, Ordering::Relaxed);
             self.0.queue.busy.inc();
             self.0.queue.dropped.inc();
             return Err(BlockingError::Busy);
         }
-        Ok(Waiter(Arc::clone(&self.0)))
+        Ok(Waiter { pool: Arc::clone(&self.0), job })
     }
 
-    fn start(&self, job: &'static str) -> Running {
+    fn start(&self, job: Job) -> Running {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         self.0.tasks.spawned.inc();
         self.0.running().insert(id, job);
@@ -162,7 +222,11 @@ impl Blocking {
 }
 
 impl Inner {
-    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, &'static str>> {
+    const fn lane(&self, job: Job) -> &Lane {
+        if job.is_apart { &self.apart } else { &self.usual }
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Job>> {
         lock(&self.running)
     }
 }
@@ -184,11 +248,14 @@ impl<T> Drop for Queued<T> {
     }
 }
 
-struct Waiter(Arc<Inner>);
+struct Waiter {
+    pool: Arc<Inner>,
+    job: Job,
+}
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.pool.lane(self.job).waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -208,7 +208,7 @@ async fn end(kernel: &Kernel, outcome: Outcome, deadline: Deadline) -> Vec<Strin
         Outcome::DeadlinePassed => GRACE,
         Outcome::SecondSignal => FORCED_GRACE,
     };
-    let ended = kernel.shared.planes.end(grace).await;
+    let ended = kernel.shared.planes.end(grace, &kernel.shared.blocking).await;
     let jobs = kernel.shared.blocking.abandon();
     let mut stuck = ended.stuck;
     stuck.extend((ended.control_threads > jobs.len()).then(|| "control".to_owned()));

@@ -19,7 +19,11 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{blocking::BLOCKING_THREADS, heartbeat::Pulse, lock::lock};
+use crate::{
+    blocking::{APART_THREADS, BLOCKING_THREADS, Blocking},
+    heartbeat::Pulse,
+    lock::lock,
+};
 
 /// The name of the threads of a work-stealing data plane.
 const SHARED: &str = "data";
@@ -151,7 +155,7 @@ impl Planes {
             stop_cores: Vec::new(),
             threads: Vec::new(),
             shared: None,
-            control: control_threads.runtime(2, BLOCKING_THREADS, "control")?,
+            control: control_threads.runtime(2, BLOCKING_THREADS + APART_THREADS, "control")?,
             control_threads,
         };
         let handles = match mode {
@@ -199,11 +203,12 @@ impl Planes {
         Seat(Arc::clone(core))
     }
 
-    /// Drops every task on every runtime and waits at most `grace` for each plane's threads.
+    /// Drops every task on every runtime and waits at most `grace` for each plane's threads, without those that are busy with
+    /// jobs which nobody waits for.
     ///
     /// Not cancel safe: dropped, it goes on without telling.
     #[expect(clippy::disallowed_methods, reason = "this is where the planes' threads are made and kept")]
-    pub(crate) async fn end(&self, grace: Duration) -> Ended {
+    pub(crate) async fn end(&self, grace: Duration, blocking: &Blocking) -> Ended {
         let owned = lock(&self.owned).take();
         let Some(owned) = owned else {
             return Ended::default();
@@ -211,14 +216,15 @@ impl Planes {
         // A thread of its own, because nothing may wait for a runtime from within another one.
         let (hand_over, taken) = oneshot::channel::<Owned>();
         let (done, ended) = oneshot::channel();
+        let jobs = blocking.clone();
         let thread = thread::Builder::new().name("end".to_owned()).spawn(move || {
             if let Ok(owned) = taken.blocking_recv() {
-                let _ = done.send(owned.end(grace));
+                let _ = done.send(owned.end(grace, &jobs));
             }
         });
         // Without a thread nothing is waited for, which is allowed anywhere.
         if thread.is_err() {
-            return owned.end(Duration::ZERO);
+            return owned.end(Duration::ZERO, blocking);
         }
         let _ = hand_over.send(owned);
         ended.await.unwrap_or_default()
@@ -247,7 +253,8 @@ impl Drop for Planes {
 pub(crate) struct Ended {
     /// The names of the data plane's runtimes that still run.
     pub(crate) stuck: Vec<String>,
-    /// Threads of the control plane that still run, those of the blocking pool among them.
+    /// Threads of the control plane that still run, those of the blocking pool among them, without those of jobs that nobody
+    /// waits for.
     pub(crate) control_threads: usize,
 }
 
@@ -292,7 +299,7 @@ impl Owned {
         self.control.shutdown_background();
     }
 
-    fn end(mut self, grace: Duration) -> Ended {
+    fn end(mut self, grace: Duration, blocking: &Blocking) -> Ended {
         self.stop_cores.clear();
         let mut stuck = join_within(self.threads, grace);
         if let Some((shared, live)) = self.shared.take() {
@@ -301,8 +308,9 @@ impl Owned {
             stuck.extend((live.count() > 0).then(|| SHARED.to_owned()));
         }
         self.control.shutdown_background();
-        wait_within(grace, || self.control_threads.count() == 0);
-        Ended { stuck, control_threads: self.control_threads.count() }
+        let control_threads = || self.control_threads.count().saturating_sub(blocking.busy_apart());
+        wait_within(grace, || control_threads() == 0);
+        Ended { stuck, control_threads: control_threads() }
     }
 }
 

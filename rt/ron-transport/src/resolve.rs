@@ -136,7 +136,7 @@ impl Resolver {
             match Inner::turn(&self.0, host, max_age)? {
                 Turn::Answered(answer) => return answer,
                 Turn::Ours(lookup) => {
-                    let answer = self.0.blocking.run("resolve a name", || lookup.run()).await;
+                    let answer = self.0.blocking.run_apart("resolve a name", || lookup.run()).await;
                     return answer.map_err(Fault::from)?;
                 }
                 // Its end is told by the sender being dropped. If it gave no answer, because its caller left before it

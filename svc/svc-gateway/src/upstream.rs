@@ -68,6 +68,8 @@ pub(crate) struct Sent {
 enum Fault {
     /// Nothing was sent: the request, which is whole, can go anywhere else.
     Unreached,
+    /// The server refused the request unprocessed, because the connection ends or takes fewer requests than was known.
+    Displaced,
     /// Nothing was sent, and there is nowhere else to go for now.
     Exhausted,
     /// The server broke off, or answered nonsense.
@@ -188,7 +190,7 @@ impl Upstream {
                 Verdict::Failed => (Verdict::Failed, Some(FailureKind::Status)),
                 other => (other, None),
             },
-            Err(Fault::Unreached) => (Verdict::Failed, Some(FailureKind::Connect)),
+            Err(Fault::Unreached | Fault::Displaced) => (Verdict::Failed, Some(FailureKind::Connect)),
             Err(Fault::Broken) => (Verdict::Failed, Some(FailureKind::Broken)),
             Err(Fault::Late(Late::Server)) => (Verdict::Failed, Some(FailureKind::Late)),
             // Our own limits and those of the request.

@@ -8,7 +8,8 @@
 //! | `Canceled` | 503 `draining` | no | `tasks_canceled_total{kind}` |
 //! | `FrameTooLarge` | 413 `body_cap` | no | `frame_reject_total{reason="size"}` |
 //! | `Degraded` | 503 `degraded` | yes | `readyz_degraded{cause}`, `overlay_published_total{verdict="refused"}` |
-//! | `TooManyTopics` | 429 `quota` | no | `rejected_total{reason="quota"}` |
+//! | `TooManyTopics` | 429 `quota` | no | `rejected_total{reason="quota"}`, `overlay_topics_refused_total{limit="application"}` |
+//! | `TooManyPatterns` | 429 `quota` | no | `rejected_total{reason="quota"}`, `overlay_topics_refused_total{limit="patterns"}` |
 //!
 //! Two things are told elsewhere, because no caller waits for them: a subscriber that falls behind gets
 //! [`Delivery::Lagging`](crate::Delivery) with the number it missed (`overlay_lost_total{reason="lagging"}`), and a peer that
@@ -38,9 +39,14 @@ pub enum OverlayError {
     /// Publications are refused for now: a condition with the effect `shed_writes` stands.
     #[error("publications are refused for now; /readyz says why")]
     Degraded,
-    /// The node takes part in as many topics as applications may have it take part in.
-    #[error("there are too many topics for another one: see `overlay.gossip.max_topics`")]
+    /// The node takes part in as many topics as this application, or all of them, may have it take part in.
+    #[error(
+        "there are too many topics for another one of this token or address: see `overlay.gossip.max_topics`"
+    )]
     TooManyTopics,
+    /// Other nodes could not be told of all patterns of the subscription, so that it would hear nothing from them.
+    #[error(transparent)]
+    TooManyPatterns(#[from] topics::TooManyPatterns),
 }
 
 impl OverlayError {
@@ -53,7 +59,7 @@ impl OverlayError {
             Self::Canceled => Reason::Draining,
             Self::FrameTooLarge => Reason::BodyCap,
             Self::Degraded => Reason::Degraded,
-            Self::TooManyTopics => Reason::Quota,
+            Self::TooManyTopics | Self::TooManyPatterns(_) => Reason::Quota,
         }
     }
 }
@@ -97,6 +103,7 @@ mod tests {
             (OverlayError::Canceled, Reason::Draining, 503, false),
             (OverlayError::FrameTooLarge, Reason::BodyCap, 413, false),
             (OverlayError::TooManyTopics, Reason::Quota, 429, false),
+            (topics::TooManyPatterns { most: 32, held: 24 }.into(), Reason::Quota, 429, false),
             (OverlayError::Degraded, Reason::Degraded, 503, true),
         ] {
             assert_eq!((error.reason(), error.retryable()), (reason, again), "{error}");

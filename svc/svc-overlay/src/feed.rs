@@ -108,10 +108,11 @@ struct Many {
 }
 
 impl Feed {
-    /// Subscribes for an application; `room` bytes of bodies may wait for the subscriber.
+    /// Subscribes for the application of the number `holder`; `room` bytes of bodies may wait for the subscriber.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         filter: &Filter,
+        holder: u64,
         after: Option<Cursor>,
         room: usize,
     ) -> Result<Self, OverlayError> {
@@ -122,10 +123,10 @@ impl Feed {
                 At::Shards(_) => EventId::nowhere(0),
             });
             return Ok(Self(Kind::One(
-                Subscription::open(shared, topic, By::Application, after, room).await?,
+                Subscription::open(shared, topic, By::Application(holder), after, room).await?,
             )));
         }
-        Many::open(shared, filter, after, room).await.map(|many| Self(Kind::Many(many)))
+        Many::open(shared, filter, holder, after, room).await.map(|many| Self(Kind::Many(many)))
     }
 
     /// What is heard next, and with which cursor a subscriber that comes back goes on behind it. [`None`] once the node takes
@@ -147,6 +148,7 @@ impl Many {
     async fn open(
         shared: &Arc<Shared>,
         filter: &Filter,
+        holder: u64,
         after: Option<Cursor>,
         room: usize,
     ) -> Result<Self, OverlayError> {
@@ -165,7 +167,7 @@ impl Many {
         let sink = |_shard| Sink::new(number, sender.clone(), &due, room);
         let is_ours = |place: &Place| shared.gossip.life_of(place.shard) == Some(place.life);
         let was = |shard| after.as_ref().map_or(After::Now, |cursor| cursor.within(shard, is_ours));
-        let joined = shared.gossip.join(&Arc::new(filter.clone()), sink, was).await?;
+        let joined = shared.gossip.join(&Arc::new(filter.clone()), holder, sink, was).await?;
         many.first = first_told(&joined);
         many.places = joined.into_iter().map(|joined| joined.place).collect();
         Ok(many)

@@ -16,7 +16,7 @@ use crate::{
 const NAMED_PEERS: usize = 32;
 
 /// Beyond the shared families.
-pub(crate) const METRICS: [MetricSpec; 14] = [
+pub(crate) const METRICS: [MetricSpec; 15] = [
     MetricSpec { name: "handshake_timeouts_total", labels: "", doc: "handshakes that took too long" },
     MetricSpec {
         name: "backpressure_events_total",
@@ -63,6 +63,11 @@ pub(crate) const METRICS: [MetricSpec; 14] = [
     },
     OBJECTS_TOTAL,
     OBJECT_BYTES,
+    MetricSpec {
+        name: "overlay_topics_refused_total",
+        labels: "limit",
+        doc: "topics and patterns that there was no room for, by the limit that was met: the share of an application, patterns that peers can be told of, topics relayed for patterns of peers, topics of peers",
+    },
 ];
 
 /// The reasons for rejected frames, as metric labels.
@@ -84,11 +89,26 @@ pub(crate) const REJECTS: [&str; 15] = [
     "truncated",
 ];
 
+/// The names of [`TopicLimit`], in its order.
+const TOPIC_LIMITS: [&str; 4] = ["application", "patterns", "relayed", "peer"];
 const DIRS: [&str; 2] = ["rx", "tx"];
 const VERDICTS: [&str; 3] = ["accepted", "local_only", "refused"];
 
 type Label = (&'static str, &'static str);
 type PeerLabels = [(&'static str, Cow<'static, str>); 2];
+
+/// The limit that a topic or a pattern met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TopicLimit {
+    /// The share of an application in all topics.
+    Application,
+    /// The share of an application in the patterns that peers are told of.
+    Patterns,
+    /// The topics that are relayed only for patterns of peers.
+    Relayed,
+    /// The topics that only peers take part in.
+    Peer,
+}
 
 /// Counters with a handle each, because looking one up takes a lock.
 #[derive(Clone, Debug)]
@@ -105,6 +125,7 @@ pub(crate) struct OverlayMetrics {
     rejects: [Counter; REJECTS.len()],
     losses: [Counter; losses::REASONS.len()],
     published: [Counter; VERDICTS.len()],
+    topics_refused: [Counter; TOPIC_LIMITS.len()],
     backpressure: Family<PeerLabels, Counter>,
     /// The peers that have a label.
     named: Arc<Ranked<BTreeMap<NodeId, Counter>>>,
@@ -115,7 +136,7 @@ impl OverlayMetrics {
     pub(crate) fn new(scope: &Scope) -> Self {
         let service = ("service", scope.service());
         let plain: [Family<[Label; 1], Counter>; 5] = Default::default();
-        let labelled: [Family<[Label; 2], Counter>; 5] = Default::default();
+        let labelled: [Family<[Label; 2], Counter>; 6] = Default::default();
         let (peers, backpressure) = (Family::<[Label; 1], Gauge>::default(), Family::default());
         scope.all_metrics().register(|registry| {
             // The library adds `_total` itself.
@@ -123,7 +144,7 @@ impl OverlayMetrics {
             for (family, at) in plain.iter().zip([0, 2, 8, 9, 11]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
-            for (family, at) in labelled.iter().zip([3, 4, 5, 6, 7]) {
+            for (family, at) in labelled.iter().zip([3, 4, 5, 6, 7, 14]) {
                 registry.register(name(at), METRICS[at].doc, family.clone());
             }
             registry.register(name(1), METRICS[1].doc, Family::clone(&backpressure));
@@ -131,7 +152,7 @@ impl OverlayMetrics {
         });
         let [handshake_timeouts, session_open, delivered, gaps, outlived] =
             plain.map(|family| family.get_or_create(&[service]).clone());
-        let [closes, frames, rejects, lost, published] = labelled;
+        let [closes, frames, rejects, lost, published, topics_refused] = labelled;
         let child = |family: &Family<[Label; 2], Counter>, label: Label| {
             family.get_or_create(&[service, label]).clone()
         };
@@ -148,6 +169,7 @@ impl OverlayMetrics {
             rejects: REJECTS.map(|reason| child(&rejects, ("reason", reason))),
             losses: losses::REASONS.map(|reason| child(&lost, ("reason", reason))),
             published: VERDICTS.map(|verdict| child(&published, ("verdict", verdict))),
+            topics_refused: TOPIC_LIMITS.map(|limit| child(&topics_refused, ("limit", limit))),
             backpressure,
             named: Arc::new(Ranked::new(&locks::PEER_LABELS, BTreeMap::new())),
         }
@@ -173,6 +195,11 @@ impl OverlayMetrics {
         if let Some(at) = REJECTS.iter().position(|known| *known == reason) {
             self.rejects[at].inc();
         }
+    }
+
+    /// Counts a topic or a pattern that there was no room for.
+    pub(crate) fn topic_refused(&self, limit: TopicLimit) {
+        self.topics_refused[limit as usize].inc();
     }
 
     /// Counts lost publications; `reason` is one of [`losses::REASONS`].

@@ -8,6 +8,7 @@ mod life;
 mod many;
 mod nodes;
 mod publishing;
+mod shares;
 mod slow;
 mod sockets;
 mod streams;

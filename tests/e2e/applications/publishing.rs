@@ -73,8 +73,8 @@ fn applications_leave_topics_for_the_node() {
     let node = TopicNode::start_in(tempfile::tempdir().unwrap(), lines, &api, "");
     let statuses: Vec<u16> =
         (0..40).map(|number| node.post(&format!("t.{number}"), "x", "").status).collect();
-    // Six of eight on each of two cores.
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 12, "{statuses:?}");
+    // Two of eight on each of two cores are the node's, and one is left for other applications.
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 10, "{statuses:?}");
     assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
     // What there was room for goes on, also for who subscribes; who wants another is told.
     assert_eq!(node.publish("t.0", "again"), 2);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gossip::Event;
+use gossip::{Claim, Event};
 use types::Moment;
 
 use crate::world::{Happening, World};
@@ -114,7 +114,7 @@ impl World<'_> {
         let engine = self.engine(id, incarnation);
         self.nodes[node].revive(engine, incarnation);
         let topic = self.topic();
-        self.tell(node, Event::Subscribe { topic });
+        self.tell(node, Event::Subscribe { topic, claim: Claim::Own });
         for number in self.links_of(node) {
             self.mend(number);
         }

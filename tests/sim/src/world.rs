@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use gossip::{Action, Engine, Event, Kind, Lane, Packet, PeerKey, Unsigned, Verdict};
+use gossip::{Action, Claim, Engine, Event, Kind, Lane, Packet, PeerKey, Unsigned, Verdict};
 use oap::Topic;
 use types::{Moment, NodeId};
 
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
         }
         for node in 0..scenario.nodes {
             let topic = world.topic.clone();
-            world.tell(node, Event::Subscribe { topic });
+            world.tell(node, Event::Subscribe { topic, claim: Claim::Own });
         }
         for link in 0..world.links.len() {
             world.mend(link);
@@ -247,7 +247,10 @@ impl<'a> World<'a> {
                 let generation = self.nodes[node].generation;
                 self.agenda.plan(at, Happening::Tick { node, generation });
             }
-            Action::Misbehaved { .. } | Action::SubscribeRefused { .. } | Action::Outlived { .. } => {
+            Action::Misbehaved { .. }
+            | Action::NoRoomForPeer { .. }
+            | Action::SubscribeRefused { .. }
+            | Action::Outlived { .. } => {
                 self.ledger.violations.push(format!("node {node}: {action:?}"));
             }
             Action::Lost(loss) => self.ledger.lost(node, &loss),

@@ -89,7 +89,7 @@ fn spellings(client: SocketAddr) -> [String; 2] {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 

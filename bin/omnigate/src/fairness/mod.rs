@@ -18,6 +18,7 @@ use ron_kernel::{
     topology::{self, ChildSpec, Plane, Topology},
 };
 use ron_transport::serve::{CONNECTION, H2_STREAM, LISTENER};
+use rustix::process::setpriority_process;
 use types::Deadline;
 
 use crate::{
@@ -39,6 +40,9 @@ use subject::Subject;
 const WARM_UP: Duration = Duration::from_millis(1500);
 /// How long answers may still come after the last request was due.
 const LATE: Duration = Duration::from_millis(1500);
+
+/// The highest priority of a thread (`nice`).
+const FIRST: i32 = -20;
 
 /// Threads that send: one for who is measured, two for the crowd.
 const CLIENT_CORES: NonZeroUsize = NonZeroUsize::new(3).expect("three is not zero");
@@ -110,6 +114,8 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
         Kernel::builder("fairness-server").cores(NonZeroUsize::MIN).build().map_err(Failure::failed)?;
     let kernel = Kernel::builder("fairness").cores(CLIENT_CORES).build().map_err(Failure::failed)?;
     let (server_scope, scope) = (server.scope(&TOPOLOGY), kernel.scope(&TOPOLOGY));
+    run_first(&server_scope);
+    run_first(&scope);
     let bench = plan.bench();
     let sleeper = Sleeper::new(bench.slots, bench.service_time, server_scope.clock());
     let upstream = start_sleeper(&server, &server_scope, &sleeper).map_err(Failure::failed)?;
@@ -132,6 +138,17 @@ pub(crate) fn prove(plan: &Plan, mut tell: impl FnMut(&str, u64, u64)) -> Result
     }
     tell("done", done, done);
     Ok(report)
+}
+
+/// Has the system run the first core of a kernel before all other threads: the server's only one, and the one that sends what is
+/// measured. Both would have machines of their own. The crowd and the gateway under test, which the main thread starts, keep the
+/// usual priority. Where this is not allowed, a busy machine spoils more samples.
+fn run_first(scope: &Scope) {
+    if let Some(core) = scope.planes().cores().first() {
+        scope.children(&LOAD).spawn_on(core, async {
+            let _ = setpriority_process(None, FIRST);
+        });
+    }
 }
 
 /// What is run in a round: everything in the first, later only what is held to something.

@@ -88,6 +88,9 @@ impl Folders {
             folders.read.append(&mut folders.execute);
         }
         folders.read.extend(file.into_iter().flat_map(around));
+        let from = file.and_then(Path::parent).unwrap_or(Path::new(""));
+        let referenced = config.referenced_files().iter().map(|name| from.join(name));
+        folders.read.extend(referenced.flat_map(|path| around(&path)));
         for named in named(config) {
             match named {
                 Named::Read(path) => folders.read.extend(around(&path)),

@@ -138,3 +138,29 @@ fn credentials_that_a_route_adds_for_its_server_are_not_shown() {
     let refused = cli(dir.path(), &["check"]).err;
     assert!(!refused.contains("hunter2") && refused.contains("unknown key `bad`"), "{refused}");
 }
+
+#[test]
+fn files_and_variables_are_filled_in_and_never_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("etc")).unwrap();
+    fs::write(dir.path().join("etc/token"), "0123456789-hunter2\r\n").unwrap();
+    let file = dir.path().join("etc/omnigate.toml");
+    fs::write(&file, "[admin]\ntoken = \"${file:token}\"\n[node]\nname = \"${NODE_NAME:-spare}\"\n").unwrap();
+    let (check, show) =
+        (["check", "--config", "etc/omnigate.toml"], ["config", "show", "--config", "etc/omnigate.toml"]);
+    assert_eq!(cli(dir.path(), &check).out, "ok: etc/omnigate.toml\n");
+    let shown = cli(dir.path(), &show).out;
+    assert!(shown.contains("${NODE_NAME:-spare}") && !shown.contains("hunter2"), "{shown}");
+    for (content, told) in [
+        ("${file:nowhere}", "the file nowhere is not there"),
+        ("${NO_SUCH_VARIABLE}", "the environment variable NO_SUCH_VARIABLE is not set"),
+    ] {
+        fs::write(&file, format!("[node]\nname = \"{content}\"\n")).unwrap();
+        let refused = cli(dir.path(), &check);
+        assert!(refused.code == Some(2) && refused.err.contains(told), "{}", refused.err);
+    }
+    fs::write(dir.path().join("etc/large"), "x".repeat(70_000)).unwrap();
+    fs::write(&file, "[node]\nname = \"${file:large}\"\n").unwrap();
+    let refused = cli(dir.path(), &check).err;
+    assert!(refused.contains("the file large cannot be read: it is larger than 65536 bytes"), "{refused}");
+}

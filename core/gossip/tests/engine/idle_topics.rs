@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gossip::{Action, Event, Settings};
+use gossip::{Action, Claim, Event, Settings};
 use oap::{Entry, Head, IHave, Message, Topic};
 
 use crate::support::{Bench, node, proof};
@@ -81,7 +81,7 @@ fn a_peer_that_tells_what_was_published_before_it_was_forgotten_begins_no_new_li
     assert_eq!(publish(&mut bench, &topic), Some((1, 2)));
     bench.pass(REMEMBERED + Duration::from_secs(60));
     bench.connect(1);
-    bench.tell(Event::Subscribe { topic: topic.clone() });
+    bench.tell(Event::Subscribe { topic: topic.clone(), claim: Claim::Own });
     bench.hear(1, Message::Subscribe(topic.clone()));
     let entry = Entry { publisher: node(0), incarnation: 1, seq: 2 };
     let heads = vec![Head { entry, proof: proof(entry) }];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gossip::{Action, Event, Settings};
+use gossip::{Action, Claim, Event, Settings};
 use oap::{Entry, LIST_MAX, Message, Topic};
 
 use crate::support::{Bench, entry};
@@ -67,9 +67,84 @@ fn a_peer_that_takes_part_in_everything_makes_room_for_others() {
     bench.hear(2, Message::Subscribe(topic(30)));
     assert_eq!(dismissed(&mut bench), 1, "beyond its share a peer is told so");
     for number in 40..43 {
-        bench.tell(Event::Subscribe { topic: topic(number) });
+        bench.tell(Event::Subscribe { topic: topic(number), claim: Claim::Own });
     }
     let refused = |action: &Action| matches!(action, Action::SubscribeRefused { .. });
     assert!(!bench.take().iter().any(refused), "this node itself has room");
     assert_eq!(bench.engine.stats().topics, 16);
+}
+
+/// Whether this node was refused a topic since that was last looked at.
+fn is_refused(bench: &mut Bench) -> bool {
+    bench.take().iter().any(|action| matches!(action, Action::SubscribeRefused { .. }))
+}
+
+fn subscribe(bench: &mut Bench, number: u32, claim: Claim) -> bool {
+    bench.tell(Event::Subscribe { topic: topic(number), claim });
+    !is_refused(bench)
+}
+
+#[test]
+fn topics_that_are_relayed_leave_what_is_reserved_to_the_node() {
+    // Of sixteen topics four are reserved, one of which the node has.
+    let mut bench = Bench::new(Settings { max_topics: 16, ..Settings::default() });
+    (1..=3).for_each(|number| bench.connect(number));
+    for number in 0..12 {
+        bench.hear(1 + (number % 2) as u8, Message::Subscribe(topic(number)));
+    }
+    (0..4).for_each(|number| assert!(subscribe(&mut bench, number, Claim::Peers)));
+    for number in 20..26 {
+        bench.hear(3, Message::Subscribe(topic(number)));
+    }
+    assert_eq!(dismissed(&mut bench), 0, "what others took is not the peer's fault");
+    assert_eq!(bench.engine.stats().topics, 13);
+    (50..53).for_each(|number| assert!(subscribe(&mut bench, number, Claim::Own), "{number}"));
+    assert_eq!(bench.engine.stats().topics, 16);
+}
+
+#[test]
+fn what_the_node_wants_itself_takes_the_place_of_what_only_peers_want() {
+    let mut bench = Bench::new(Settings { max_topics: 16, ..Settings::default() });
+    bench.connect(1);
+    (0..12).for_each(|number| bench.hear(1, Message::Subscribe(topic(number))));
+    (20..35).for_each(|number| assert!(subscribe(&mut bench, number, Claim::Own), "{number}"));
+    assert!(!subscribe(&mut bench, 40, Claim::Own), "sixteen are all");
+    assert_eq!(bench.engine.stats().topics, 16);
+}
+
+/// How many topics an application gets.
+fn taken(bench: &mut Bench, first: u32, application: u64) -> usize {
+    let claim = Claim::Application(application);
+    (first..first + 100)
+        .filter(|number| {
+            bench.engine.has_room_for(&topic(*number), claim) && subscribe(bench, *number, claim)
+        })
+        .count()
+}
+
+#[test]
+fn one_application_leaves_topics_to_others_and_to_peers() {
+    // Of 32 topics eight are reserved.
+    let mut bench = Bench::new(Settings { max_topics: 32, ..Settings::default() });
+    bench.connect(1);
+    assert_eq!(taken(&mut bench, 100, 1), 18, "three times what is left");
+    assert_eq!(taken(&mut bench, 200, 2), 5);
+    assert_eq!(taken(&mut bench, 300, 3), 1);
+    assert!(bench.engine.has_room_for(&topic(100), Claim::Application(4)), "it is there already");
+    // What was published in counts until it is forgotten.
+    bench.tell(Event::Publish { ticket: 1, topic: topic(100), body: bytes::Bytes::new() });
+    bench.tell(Event::Unsubscribe { topic: topic(100) });
+    bench.tell(Event::Unsubscribe { topic: topic(101) });
+    assert_eq!(taken(&mut bench, 400, 4), 1);
+    assert!(subscribe(&mut bench, 500, Claim::Own));
+}
+
+#[test]
+fn peers_that_invent_topics_do_not_keep_applications_out() {
+    let mut bench = Bench::new(Settings { max_topics: 32, ..Settings::default() });
+    bench.connect(1);
+    (0..24).for_each(|number| bench.hear(1, Message::Subscribe(topic(number))));
+    assert_eq!(taken(&mut bench, 100, 1), 12, "of all but the eight that are left to peers");
+    assert_eq!(bench.engine.stats().topics, 25);
+    assert_eq!(bench.engine.peers_in(&topic(100)).count(), 0);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gossip::{Action, Engine, Event, Gap, LossReason, PeerKey, Settings, Signatures, Verdict};
+use gossip::{Action, Claim, Engine, Event, Gap, LossReason, PeerKey, Settings, Signatures, Verdict};
 use oap::{Entry, Head, IHave, Message, MessageId, Proof, Publication, Topic};
 use types::{Moment, NodeId};
 
@@ -80,7 +80,7 @@ impl Bench {
     pub(crate) fn new(settings: Settings) -> Self {
         let engine = Engine::new(node(0), 1, settings, Box::new(Proofs), 7).expect("sound settings");
         let mut bench = Self { engine, now: Moment::ORIGIN, actions: Vec::new() };
-        bench.tell(Event::Subscribe { topic: topic() });
+        bench.tell(Event::Subscribe { topic: topic(), claim: Claim::Own });
         bench
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Blocking;
+use super::{Blocking, Job};
 
 /// A value whose drop blocks, such as a file that is removed with it. Whoever lets go of it, wherever that is, it is dropped
 /// on a thread of the pool.
@@ -28,10 +28,11 @@ impl Blocking {
     /// once.
     #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
     fn dispose<T: Send + 'static>(&self, job: &'static str, value: T) {
-        let Ok(waiter) = self.wait_for_thread() else { return drop(value) };
+        let job = Job::usual(job);
+        let Ok(waiter) = self.wait_for_thread(job) else { return drop(value) };
         let pool = self.clone();
         drop(self.0.runtime.spawn(async move {
-            let Ok(thread) = Arc::clone(&pool.0.threads).acquire_owned().await else { return };
+            let Ok(thread) = Arc::clone(&pool.0.usual.threads).acquire_owned().await else { return };
             drop(waiter);
             // A panic is counted where it happens.
             let _ = pool.begin(job, thread, move || drop(value)).await;

@@ -87,7 +87,8 @@ pub(crate) fn environment(
     let mut layer = Node::empty();
     for (name, rest, value) in ours {
         let keys: Vec<String> = rest.to_lowercase().split("__").map(str::to_owned).collect();
-        layer.insert(&keys, outside_value(value, &keys, root, &Place::outside(Origin::Env(name.clone()))));
+        let shape = root.below(&keys);
+        layer.insert(&keys, outside_value(value, shape.as_ref(), &Place::outside(Origin::Env(name.clone()))));
     }
     layer
 }
@@ -97,15 +98,16 @@ pub(crate) fn flags(flags: &[(String, String)], root: &Shape<'_>) -> Node {
     let mut layer = Node::empty();
     for (name, value) in flags {
         let keys = path::keys(name);
-        layer.insert(&keys, outside_value(value, &keys, root, &Place::outside(Origin::Flag(name.clone()))));
+        let shape = root.below(&keys);
+        layer
+            .insert(&keys, outside_value(value, shape.as_ref(), &Place::outside(Origin::Flag(name.clone()))));
     }
     layer
 }
 
 /// A value typed outside the file: TOML where something else than a string belongs and it parses, else a string.
-fn outside_value(text: &str, keys: &[String], root: &Shape<'_>, place: &Place) -> Node {
-    let shape = keys.iter().try_fold(root.clone(), |shape, key| shape.child(key));
-    let forms = shape.as_ref().map(Shape::forms).unwrap_or_default();
+pub(crate) fn outside_value(text: &str, shape: Option<&Shape<'_>>, place: &Place) -> Node {
+    let forms = shape.map(Shape::forms).unwrap_or_default();
     let takes_more = forms.iter().any(|form| form.types() != ["string"]);
     let parsed = DeValue::parse(text).ok().filter(|_| takes_more);
     // A value that does not fit stays a string: the type error then names the variable or flag.

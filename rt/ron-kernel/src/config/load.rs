@@ -10,6 +10,7 @@ use super::inspect::Inspector;
 use super::layers::{self, FileLayer};
 use super::memo::Memo;
 use super::path;
+use super::references::{self, Lookup, References};
 use super::report::{Problem, Report, Severity};
 use super::shape::Shape;
 use super::snapshot::{self, Contents, Places, Snapshot};
@@ -23,6 +24,8 @@ use super::tree::{Body, Node};
 pub struct Sources {
     /// The configuration file: its name, for messages, and its text.
     pub file: Option<(PathBuf, String)>,
+    /// What finds the environment variables and files that the file refers to; without it there are none.
+    pub references: Option<Lookup>,
     /// The environment; variables without the prefix are passed over.
     pub env: Vec<(String, String)>,
     /// The flags: a dotted path and a value each.
@@ -62,7 +65,7 @@ impl Loader {
     /// A [`Report`] with at least one error. Warnings alone come with the [`Snapshot`].
     pub fn load(&self, sources: Sources) -> Result<Snapshot, Report> {
         let root = self.schema.shape();
-        let file = match sources.file {
+        let mut file = match sources.file {
             Some((name, text)) => FileLayer::parse(&name, text, &root),
             None => FileLayer::none(),
         };
@@ -70,6 +73,9 @@ impl Loader {
         if !file.parsed {
             return Err(Report::new(problems, |problems| file.shown(problems)));
         }
+        let mut references = References::new(sources.references.as_ref());
+        references.fill(&mut file.tree, "", Some(&root));
+        problems.append(&mut references.problems);
         let env = layers::environment(&sources.env, &self.env_prefix, &self.env_ignored, &root);
         let flags = layers::flags(&sources.flags, &root);
 
@@ -83,9 +89,14 @@ impl Loader {
         problems.append(&mut inspector.problems);
 
         let contents = self.read_tables(&merged, &root, &mut problems);
+        references::hide(&references.filled, &mut problems);
         let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
         let report = Report::new(problems, |problems| file.shown(problems));
-        if refused { Err(report) } else { Ok(Snapshot::new(Contents { warnings: report, ..contents })) }
+        if refused {
+            Err(report)
+        } else {
+            Ok(Snapshot::new(Contents { warnings: report, files: references.files, ..contents }))
+        }
     }
 
     /// Reads and checks every table that has no error yet, so that one bad table does not hide another's problems.
@@ -110,7 +121,14 @@ impl Loader {
                 Err(error) => problems.push(unreadable(&error, table, shape, &places)),
             }
         }
-        Contents { tables, entries, places, restart: self.restart_paths(), warnings: Report::default() }
+        Contents {
+            tables,
+            entries,
+            places,
+            restart: self.restart_paths(),
+            warnings: Report::default(),
+            files: Vec::new(),
+        }
     }
 
     fn restart_paths(&self) -> Vec<String> {

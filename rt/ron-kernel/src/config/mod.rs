@@ -16,6 +16,7 @@ mod mask;
 mod memo;
 mod path;
 mod reference;
+mod references;
 mod report;
 mod secret;
 mod shape;
@@ -30,6 +31,7 @@ mod values;
 
 pub use layers::MAX_FILE_BYTES;
 pub use load::{Loader, Sources};
+pub use references::{Lookup, Reference};
 pub use report::{MAX_PROBLEMS, Problem, Report, Severity};
 pub use secret::{HIDDEN, Secret};
 pub use snapshot::{Change, Snapshot};

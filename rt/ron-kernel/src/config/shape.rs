@@ -73,6 +73,11 @@ impl<'s> Shape<'s> {
         Some(Self { required, named_like_secret, ..below })
     }
 
+    /// The place below, along keys.
+    pub(crate) fn below(&self, keys: &[String]) -> Option<Self> {
+        keys.iter().try_fold(self.clone(), |shape, key| shape.child(key))
+    }
+
     /// The shape of the entries of a map: keys chosen by the operator.
     pub(crate) fn entries(&self) -> Option<Self> {
         self.join(self.forms.iter().filter_map(Form::additional))

@@ -30,6 +30,8 @@ pub(crate) struct Contents {
     /// The full paths whose change needs a restart.
     pub(crate) restart: Vec<String>,
     pub(crate) warnings: Report,
+    /// The names of the files that the configuration file refers to.
+    pub(crate) files: Vec<String>,
 }
 
 /// One setting with its resolved value and its origin.
@@ -94,6 +96,12 @@ impl Snapshot {
         &self.contents.warnings
     }
 
+    /// The names of the files whose content the configuration file refers to (`${file:…}`), as they are written there.
+    #[must_use]
+    pub fn referenced_files(&self) -> &[String] {
+        &self.contents.files
+    }
+
     /// The leaves that are not as they were in `old`, by path.
     #[must_use]
     pub fn diff(&self, old: &Self) -> Vec<Change> {
@@ -131,8 +139,10 @@ pub(crate) struct Places {
 struct Known {
     place: Place,
     leaf: bool,
-    /// The value as written; read only to compare secrets.
+    /// The value as it was given, references filled in; read only to compare secrets.
     value: Value,
+    /// The text in the file, if references in it were filled in.
+    written: Option<String>,
 }
 
 impl Places {
@@ -141,7 +151,8 @@ impl Places {
         merged.visit("", &mut |path, node| {
             let value = if matches!(node.body, Body::Table(_)) { Value::Null } else { node.to_json() };
             let leaf = matches!(node.body, Body::Leaf(_));
-            known.insert(path.to_owned(), Known { place: node.place.clone(), leaf, value });
+            let (place, written) = (node.place.clone(), node.written.clone());
+            known.insert(path.to_owned(), Known { place, leaf, value, written });
         });
         Self { known }
     }
@@ -160,6 +171,11 @@ impl Places {
         let found =
             levels.find_map(|level| self.known.get(level).map(|known| (level == path || known.leaf, known)));
         found.filter(|(own, _)| *own).map_or(Origin::Default, |(_, known)| known.place.origin.clone())
+    }
+
+    /// The text in the file of a value that has references, also if the value was made out of that text.
+    fn written(&self, path: &str) -> Option<&str> {
+        path::levels(path).find_map(|level| self.known.get(level))?.written.as_deref()
     }
 
     fn value(&self, path: &str) -> Value {
@@ -200,10 +216,28 @@ pub(crate) fn leaves(
 fn entry(leaf: &Value, shape: Option<&Memo<'_>>, at: &str, places: &Places) -> Entry {
     let empty = leaf.as_array().is_some_and(Vec::is_empty) || leaf.is_object();
     let hide = !empty && shape.is_some_and(Memo::holds_secret);
-    Entry {
-        path: at.to_owned(),
-        shown: if hide { text::quoted(HIDDEN) } else { text::inline(leaf) },
-        origin: places.origin(at),
-        secret: hide.then(|| places.value(at)),
+    let referring = as_written(leaf, at, places);
+    let shown = match &referring {
+        _ if hide => text::quoted(HIDDEN),
+        Some(written) => text::inline(written),
+        None => text::inline(leaf),
+    };
+    let is_compared = hide || referring.is_some();
+    let secret = is_compared.then(|| places.value(at));
+    Entry { path: at.to_owned(), shown, origin: places.origin(at), secret }
+}
+
+/// The value with references in the place of what they stand for; `None` if it has none.
+fn as_written(leaf: &Value, at: &str, places: &Places) -> Option<Value> {
+    if let Some(written) = places.written(at) {
+        return Some(Value::String(written.to_owned()));
     }
+    let items = leaf.as_array()?;
+    let written: Vec<Option<&str>> =
+        (0..items.len()).map(|index| places.written(&path::element(at, index))).collect();
+    let shown = items.iter().zip(&written).map(|(item, written)| match written {
+        Some(written) => Value::String((*written).to_owned()),
+        None => item.clone(),
+    });
+    written.iter().any(Option::is_some).then(|| Value::Array(shown.collect()))
 }

@@ -58,6 +58,8 @@ impl Place {
 pub(crate) struct Node {
     pub(crate) body: Body,
     pub(crate) place: Place,
+    /// The text in the file, if references in it were filled in.
+    pub(crate) written: Option<String>,
 }
 
 /// What a node holds. JSON values carry the leaves because they hold every number that TOML and the tables hold.
@@ -71,7 +73,7 @@ pub(crate) enum Body {
 impl Node {
     /// An empty table, where every layer starts.
     pub(crate) fn empty() -> Self {
-        Self { body: Body::Table(BTreeMap::new()), place: Place::outside(Origin::Default) }
+        Self { body: Body::Table(BTreeMap::new()), place: Place::outside(Origin::Default), written: None }
     }
 
     /// The tree of a JSON value, all of it from one place. Absent values (`null`) stay absent.
@@ -84,7 +86,7 @@ impl Node {
             Value::Array(items) => Body::Array(items.iter().map(|v| Self::from_json(v, place)).collect()),
             leaf => Body::Leaf(leaf.clone()),
         };
-        Self { body, place: place.clone() }
+        Self { body, place: place.clone(), written: None }
     }
 
     /// The value of the tree without its places.
@@ -177,7 +179,7 @@ pub(crate) struct Unfit {
 /// The tree of a parsed file. Values that cannot be held are listed and left out.
 pub(crate) fn from_toml(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> Node {
     let place = Place::outside(Origin::Default);
-    Node { body: Body::Table(table_nodes(table, lines, unfit)), place }
+    Node { body: Body::Table(table_nodes(table, lines, unfit)), place, written: None }
 }
 
 fn table_nodes(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> BTreeMap<String, Node> {
@@ -212,7 +214,7 @@ pub(crate) fn value_node(
     match body {
         Ok(body) => {
             let origin = Origin::File { line: lines.at(span.start) };
-            Some(Node { body, place: Place { origin, key: None, value: Some(span) } })
+            Some(Node { body, place: Place { origin, key: None, value: Some(span) }, written: None })
         }
         Err(message) => {
             unfit.push(Unfit { message, span });

@@ -182,7 +182,7 @@ pub(crate) fn schema() -> Schema {
 pub(crate) fn load(file: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Snapshot, Report> {
     let owned = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
     let file = Some(("omnigate.toml".into(), file.to_owned()));
-    let sources = Sources { file, env: owned(env), flags: owned(flags) };
+    let sources = Sources { file, env: owned(env), flags: owned(flags), ..Sources::default() };
     Loader::new(schema(), "OMNIGATE_").ignoring(["OMNIGATE_CONFIG"]).load(sources)
 }
 

@@ -5,6 +5,7 @@ mod checks;
 mod documents;
 mod fixture;
 mod layering;
+mod references;
 mod registration;
 mod secrets;
 mod snapshots;

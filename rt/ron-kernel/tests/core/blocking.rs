@@ -9,7 +9,7 @@ use std::{
 
 use ron_kernel::{
     Kernel, Scope,
-    blocking::{BLOCKING_THREADS, BLOCKING_WAITERS, BlockingError},
+    blocking::{APART_THREADS, BLOCKING_THREADS, BLOCKING_WAITERS, BlockingError},
     topology::Topology,
 };
 use tokio::task::JoinSet;
@@ -106,6 +106,25 @@ async fn callers_that_are_not_polled_hold_no_thread() {
     for (n, caller) in stalled.into_iter().enumerate() {
         assert_eq!(caller.await, Ok(n), "its result waits for it");
     }
+}
+
+#[tokio::test]
+async fn jobs_that_hang_take_no_thread_from_others_and_are_not_waited_for() {
+    let (_kernel, scope) = scope();
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let mut hung = JoinSet::new();
+    for _ in 0..2 * APART_THREADS {
+        let (scope, door) = (scope.clone(), door.clone());
+        hung.spawn(async move { scope.blocking().run_apart("ask", move || door.wait()).await });
+    }
+    until(|| scope.blocking().waiting() == APART_THREADS).await;
+    assert_eq!(scope.blocking().running(), Vec::<&str>::new());
+    for n in 0..BLOCKING_THREADS {
+        assert_eq!(scope.blocking().run("other", move || n).await, Ok(n));
+    }
+    door.open();
+    assert!(hung.join_all().await.into_iter().all(|ended| ended.is_ok()));
 }
 
 #[tokio::test]

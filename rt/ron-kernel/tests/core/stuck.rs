@@ -72,6 +72,27 @@ async fn a_blocking_job_that_never_ends_is_named_and_the_node_ends_around_it() {
 }
 
 #[tokio::test]
+async fn a_job_that_may_hang_is_neither_waited_for_nor_named() {
+    let (kernel, scope) = scope(RuntimeMode::PerCore);
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let (pool, inside) = (scope.blocking().clone(), door.clone());
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let caller = tokio::spawn(async move {
+        let work = move || {
+            let _ = begins.send(());
+            inside.wait();
+        };
+        pool.run_apart("ask a name server", work).await
+    });
+    begun.await.unwrap();
+    let exit = stop_in_time(kernel, &scope).await;
+    assert_eq!((exit.code, exit.stuck), (ExitCode::Clean, vec![]));
+    door.open();
+    assert_eq!(caller.await.unwrap(), Ok(()), "its caller still gets the answer");
+}
+
+#[tokio::test]
 async fn a_blocking_job_that_ends_in_time_is_waited_for() {
     let (kernel, scope) = scope_within(RuntimeMode::PerCore, PATIENCE);
     let metrics = kernel.own().metrics().tasks("blocking");

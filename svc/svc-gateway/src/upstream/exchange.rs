@@ -28,9 +28,6 @@ pub(crate) const ABANDONED: ChildSpec = ChildSpec {
           `finish_abandoned`; then the slot goes to the next request",
 };
 
-/// How often a request that a server refused unprocessed on a connection with others is sent again on another one.
-const MOST_REFUSED: u32 = 3;
-
 /// A connection and its way home.
 enum Ready {
     /// A connection for this request alone.
@@ -76,7 +73,7 @@ impl Upstream {
                 outcome => return outcome,
             }
         }
-        let mut refused = 0;
+        let mut is_sent_again = false;
         loop {
             let ready = if self.group.may_share && !pool.shared.is_ruled_out() {
                 self.shared(pool, trip).await
@@ -85,16 +82,14 @@ impl Upstream {
             };
             return match ready {
                 Ok(Ready::Own(conn, link)) => self.request_on(conn, link, request, trip).await,
-                Ok(Ready::Shared(held)) => {
-                    match self.request_with_others(pool, held, request, trip).await {
-                        // The server has said meanwhile how many requests it takes, or the connection has ended.
-                        Err(Fault::Unreached) if refused < MOST_REFUSED => {
-                            refused += 1;
-                            continue;
-                        }
-                        outcome => outcome,
+                Ok(Ready::Shared(held)) => match self.request_with_others(pool, held, request, trip).await {
+                    Err(Fault::Displaced) if !is_sent_again => {
+                        is_sent_again = true;
+                        continue;
                     }
-                }
+                    Err(Fault::Displaced) => Err(Fault::Unreached),
+                    outcome => outcome,
+                },
                 Err(Fault::Broken) => Err(Fault::Unreached),
                 Err(other) => Err(other),
             };
@@ -128,6 +123,7 @@ impl Upstream {
         trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
         let (load, before) = (Load::begin(&pool.server), held.conn.progress());
+        let most_before = held.conn.most_in_flight();
         let sent = head_and_body_of(request);
         let mut leaving = self.leaving(trip);
         let outcome = {
@@ -139,7 +135,14 @@ impl Upstream {
         if matches!(outcome, Err(Late::Server)) {
             held.conn.retire_if_silent(before);
         }
-        let response = self.answer(request, outcome, trip)?;
+        let response = self.answer(request, outcome, trip).map_err(|fault| match fault {
+            // Another connection may take it. A server that refuses requests on a connection that lives on is asked again as
+            // after any other failure, within the budget.
+            Fault::Unreached if !held.conn.is_alive() || held.conn.most_in_flight() < most_before => {
+                Fault::Displaced
+            }
+            other => other,
+        })?;
         // The connection's seat is taken for as long as any response is on its way.
         Ok(response.map(|body| body.holding((load, held.link))))
     }

@@ -202,11 +202,11 @@ impl Upstream {
                 Err(Fault::Unreached) if trip.deadline.has_passed(trip.now) => {
                     break self.give_up(Fault::Late(trip.lateness(trip.now)));
                 }
-                Err(Fault::Unreached) if trip.moves < MOST_MOVES => {
+                Err(Fault::Unreached | Fault::Displaced) if trip.moves < MOST_MOVES => {
                     trip.moves += 1;
                     continue;
                 }
-                Err(Fault::Unreached | Fault::Exhausted) => self.broken(),
+                Err(Fault::Unreached | Fault::Displaced | Fault::Exhausted) => self.broken(),
                 Err(fault) => break self.give_up(fault),
             };
             if let Some(answer) = self.later(request, last, trip).await {
@@ -260,7 +260,7 @@ impl Upstream {
 
     fn give_up(&self, fault: Fault) -> Result<Response, Refusal> {
         match fault {
-            Fault::Broken | Fault::Unreached | Fault::Exhausted => self.broken(),
+            Fault::Broken | Fault::Unreached | Fault::Displaced | Fault::Exhausted => self.broken(),
             Fault::Refused(refusal) => Err(refusal),
             Fault::Late(late) => {
                 let (name, timeout) = (&self.group.name, self.group.config.timeout);

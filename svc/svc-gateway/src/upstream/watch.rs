@@ -25,7 +25,7 @@ use super::{
 };
 use crate::config::EndpointConfig;
 
-/// Checks and lookups in progress at once.
+/// Checks in progress at once, and lookups beside them.
 const MAX_AT_ONCE: usize = 32;
 /// How often it looks whether something is due.
 const TICK: Duration = Duration::from_millis(100);
@@ -38,8 +38,8 @@ pub(crate) const UPSTREAM_WATCH: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "checks the health of upstream servers, at most 32 at once; looks host names up again; reports upstreams that have \
-          no usable server",
+    doc: "checks the health of upstream servers and looks host names up again, at most 32 of each at once, of which one \
+          upstream has half of what the others leave; reports upstreams that have no usable server",
 };
 
 /// Requests waiting for a connection to a server that may have no more.
@@ -69,6 +69,22 @@ enum Duty {
     Check(usize),
     /// Looking up this endpoint of this upstream.
     Lookup(String, String),
+}
+
+impl Duty {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Check(_) => Kind::Check,
+            Self::Lookup(..) => Kind::Lookup,
+        }
+    }
+}
+
+/// What servers that hang and name servers that hang take places of: neither keeps the other from being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Check,
+    Lookup,
 }
 
 /// An upstream without a usable server, and why its servers failed.
@@ -115,8 +131,7 @@ impl Watch {
                 _ = tick.tick() => {
                     let now = clock.now();
                     self.report(now);
-                    let room = MAX_AT_ONCE.saturating_sub(jobs.len());
-                    jobs.extend(self.take_due(now, room).into_iter().map(|work| Box::pin(work.run()) as Job));
+                    jobs.extend(self.take_due(now).into_iter().map(|work| Box::pin(work.run()) as Job));
                 }
             }
         }
@@ -133,13 +148,21 @@ impl Watch {
         }
     }
 
-    /// What is due, at most so much; each is marked as in progress.
-    fn take_due(&mut self, now: Moment, most: usize) -> Vec<Work> {
+    /// What is due and has a place, what has waited longest first; each is marked as in progress.
+    fn take_due(&mut self, now: Moment) -> Vec<Work> {
         let all = self.duties();
         let known: HashSet<&Duty> = all.iter().map(|work| &work.duty).collect();
         self.due.retain(|duty, _| known.contains(duty));
-        let is_due = |work: &Work| self.due.get(&work.duty).is_none_or(|at| *at <= now);
-        let due: Vec<Work> = all.into_iter().filter(is_due).take(most).collect();
+        let due_at = |work: &Work| self.due.get(&work.duty).copied().unwrap_or(Moment::ORIGIN);
+        let mut places = Places::default();
+        let (running, waiting): (Vec<Work>, Vec<Work>) =
+            all.into_iter().partition(|work| due_at(work) == Moment::END);
+        for work in running {
+            places.take(work.duty.kind(), &work.group.name);
+        }
+        let mut due: Vec<Work> = waiting.into_iter().filter(|work| due_at(work) <= now).collect();
+        due.sort_by_key(due_at);
+        due.retain(|work| places.offer(work.duty.kind(), &work.group.name));
         self.due.extend(due.iter().map(|work| (work.duty.clone(), Moment::END)));
         due
     }
@@ -160,6 +183,32 @@ impl Watch {
             }));
         }
         all
+    }
+}
+
+/// The places of checks and lookups that are in progress.
+#[derive(Debug, Default)]
+struct Places {
+    of_kind: HashMap<Kind, usize>,
+    of_upstream: HashMap<(Kind, String), usize>,
+}
+
+impl Places {
+    /// Takes a place for an upstream, if it has fewer than are free. So the servers of one upstream that hang never keep
+    /// those of another from being checked.
+    fn offer(&mut self, kind: Kind, upstream: &str) -> bool {
+        let free = MAX_AT_ONCE.saturating_sub(self.of_kind.get(&kind).copied().unwrap_or(0));
+        let has = self.of_upstream.get(&(kind, upstream.to_owned())).copied().unwrap_or(0);
+        if has >= free {
+            return false;
+        }
+        self.take(kind, upstream);
+        true
+    }
+
+    fn take(&mut self, kind: Kind, upstream: &str) {
+        *self.of_kind.entry(kind).or_default() += 1;
+        *self.of_upstream.entry((kind, upstream.to_owned())).or_default() += 1;
     }
 }
 
@@ -218,5 +267,28 @@ impl Upstreams {
             }
             clock.sleep_until(next).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams_that_hang_leave_places_for_others() {
+        let mut places = Places::default();
+        let taken = |places: &mut Places, kind, upstream: &str| {
+            (0..1000).filter(|_| places.offer(kind, upstream)).count()
+        };
+        assert_eq!(taken(&mut places, Kind::Check, "a"), MAX_AT_ONCE / 2);
+        assert_eq!(taken(&mut places, Kind::Check, "b"), MAX_AT_ONCE / 4);
+        for upstream in ["c", "d", "e"] {
+            assert!(taken(&mut places, Kind::Check, upstream) > 0, "{upstream}");
+        }
+        assert_eq!(
+            taken(&mut places, Kind::Lookup, "a"),
+            MAX_AT_ONCE / 2,
+            "lookups have places of their own"
+        );
     }
 }

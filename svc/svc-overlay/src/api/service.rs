@@ -102,7 +102,7 @@ impl Handler {
         client: ClientKey,
     ) -> Result<Response, Refusal> {
         let place = self.state.place(client, &caller)?;
-        let feed = self.state.subscribe(&filter, after).await?;
+        let feed = self.state.subscribe(&filter, after, Who::new(client, &caller)).await?;
         Ok(events::response(&self.state, feed, caller, place))
     }
 }

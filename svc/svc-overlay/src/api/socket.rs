@@ -209,7 +209,7 @@ impl Session {
             Some(caller) => caller,
             None => self.greet(socket, &filter).await?,
         };
-        let mut feed = self.subscribe(socket, None, &filter, after).await?;
+        let mut feed = self.subscribe(socket, &caller, None, &filter, after).await?;
         let clock = self.state.scope.clock();
         let mut heard_at = clock.now();
         loop {
@@ -291,7 +291,7 @@ impl Session {
                 if let Err(refusal) = caller.may_subscribe(&filter, self.from.sender(), self.state.unix()) {
                     Err((number, refusal))
                 } else {
-                    return self.subscribe(socket, number, &filter, after).await.map(Some);
+                    return self.subscribe(socket, caller, number, &filter, after).await.map(Some);
                 }
             }
             Ok(Op::Auth(_)) => Err((None, Refusal::new(Reason::Conflict, "a token was shown already"))),
@@ -319,11 +319,12 @@ impl Session {
     async fn subscribe(
         &self,
         socket: &mut Socket,
+        caller: &Caller,
         number: Option<u64>,
         filter: &Filter,
         after: Option<Cursor>,
     ) -> Result<Feed, End> {
-        match self.state.subscribe(filter, after).await {
+        match self.state.subscribe(filter, after, Who::new(self.from.client, caller)).await {
             Ok(feed) => {
                 self.tell(socket, frames::subscribed(number, filter)).await?;
                 Ok(feed)

@@ -1,6 +1,10 @@
 //! What the handlers of all cores share.
 
-use std::{hash::RandomState, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -98,6 +102,8 @@ pub(super) struct State {
     /// For those who find no room in a book.
     others: [Bucket; 2],
     publishing: Publishing<Who>,
+    /// Makes the numbers of applications.
+    numbers: RandomState,
 }
 
 impl State {
@@ -113,6 +119,7 @@ impl State {
             books: [book(), book()],
             others: Default::default(),
             publishing: Publishing::new(config.max_publishing, CALLERS),
+            numbers: RandomState::new(),
         });
         let watched = Arc::downgrade(&state);
         scope.sampled(move || {
@@ -148,9 +155,19 @@ impl State {
     }
 
     /// Subscribes to what the filter matches, from after the event at the cursor or from now.
-    pub(super) async fn subscribe(&self, filter: &Filter, after: Option<Cursor>) -> Result<Feed, Refusal> {
+    pub(super) async fn subscribe(
+        &self,
+        filter: &Filter,
+        after: Option<Cursor>,
+        who: Who,
+    ) -> Result<Feed, Refusal> {
         let room = self.settings.load().room;
-        Ok(Feed::open(&self.overlay, filter, after, room).await?)
+        Ok(Feed::open(&self.overlay, filter, self.number_of(who), after, room).await?)
+    }
+
+    /// The number by which the shards tell applications apart. Nobody outside can choose two that have the same.
+    fn number_of(&self, who: Who) -> u64 {
+        self.numbers.hash_one(who)
     }
 
     /// Lets a publication pass that comes no faster than allowed.
@@ -218,7 +235,7 @@ impl State {
             self.scope.metrics().io_timeouts("publish").inc();
             return Err(OverlayError::Timeout { op: "publish" }.into());
         }
-        let published = self.overlay.gossip.publish(topic, body, By::Application);
+        let published = self.overlay.gossip.publish(topic, body, By::Application(self.number_of(who)));
         let published = self.scope.by("publish", deadline, published).await?;
         published.map_err(|error| {
             let refusal = Refusal::from(error);

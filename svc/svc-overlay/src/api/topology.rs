@@ -33,13 +33,14 @@ pub(super) const ROLES: Roles = Roles {
 pub static API_TOPOLOGY: Topology = Topology {
     service: "overlay_api",
     purpose: "Publish and subscribe for applications: HTTP, event streams and WebSockets, by capability tokens.",
-    last_reviewed: "2026-11-17",
+    last_reviewed: "2026-11-18",
     invariants: &[
         "Nothing is published, and nothing is heard of, without a token that covers the topic, or on this machine alone.",
         "A web page of an origin that is not listed reaches nothing.",
         "Each subscriber has a box of its own, bounded in events and bytes; one that does not read delays nobody and is told what it missed.",
         "A token that expires or is revoked ends what was opened with it, within the time between two signs of life.",
         "Subscribers are bounded on the node, by address and by token; publications by token, by address and by how many wait.",
+        "Each token, or each address without one, has a share of the topics and of the patterns that peers are told of.",
     ],
     tasks: &[LISTENER],
     children: &[CONNECTION, H2_STREAM, SOCKET],

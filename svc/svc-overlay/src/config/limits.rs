@@ -148,8 +148,8 @@ pub struct GossipConfig {
     /// Bytes of publications kept for peers, on each core: the overlay's caches take at most this times
     /// `node.cores`.
     pub cache_bytes: ByteSize,
-    /// Topics that this node or its peers participate in, on each core; a quarter is reserved for this node's own.
-    /// About 1 KiB each, besides what their publishers take.
+    /// Topics that this node or its peers participate in, on each core; a quarter is reserved for this node's own,
+    /// and the rest is shared by applications and peers. About 1 KiB each, besides what their publishers take.
     pub max_topics: usize,
     /// Publishers remembered per topic, each incarnation counted separately; about 300 bytes each, and the window.
     pub max_publishers: usize,

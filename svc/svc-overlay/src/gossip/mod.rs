@@ -9,7 +9,6 @@
 mod feedback;
 mod inbound;
 mod pace;
-mod patterns;
 mod retention;
 mod shard;
 mod signatures;
@@ -25,7 +24,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gossip::Settings;
+use gossip::{Claim, Settings};
 use oap::Topic;
 use ron_kernel::{
     Clock, Scope,
@@ -131,9 +130,19 @@ pub struct Published {
 pub(crate) enum By {
     /// The node itself, or its operator.
     Node,
-    /// An application. Topics are left for the node. Peers hear of what it publishes in, so that those whose subscribers mean
-    /// it by a pattern take part.
-    Application,
+    /// The application of this number. Topics are left for the node and for other applications. Peers hear of what it publishes
+    /// in, so that those whose subscribers mean it by a pattern take part.
+    Application(u64),
+}
+
+impl By {
+    /// On whose behalf the engine takes part in a topic.
+    const fn claim(self) -> Claim {
+        match self {
+            Self::Node => Claim::Own,
+            Self::Application(number) => Claim::Application(number),
+        }
+    }
 }
 
 /// What a shard is asked to do.
@@ -166,9 +175,11 @@ enum Command {
     /// Somebody subscribes to those of these topics that are of this shard, and by patterns.
     Join {
         filter: Arc<Filter>,
+        /// The number of the application.
+        holder: u64,
         sink: Sink,
         after: After,
-        done: oneshot::Sender<Joined>,
+        done: oneshot::Sender<Result<Joined, OverlayError>>,
     },
     /// A subscriber is among the departed.
     Leave,
@@ -292,12 +303,14 @@ impl Gossip {
         Ok(shard.commands.send(Command::Subscribe { topic, sink, by, after }).await?)
     }
 
-    /// Has somebody hear of several topics, and of those that patterns mean: at each shard that may have some.
+    /// Has an application hear of several topics, and of those that patterns mean: at each shard that may have some. The first
+    /// shard, which tells peers of patterns, refuses those that it cannot tell of.
     ///
     /// Not cancel safe: dropped, some shards know and others do not, until they are told that the subscriber has gone.
     pub(crate) async fn join(
         &self,
         filter: &Arc<Filter>,
+        holder: u64,
         sink: impl Fn(u16) -> Sink,
         after: impl Fn(u16) -> After,
     ) -> Result<Vec<Joined>, OverlayError> {
@@ -310,8 +323,8 @@ impl Gossip {
             }
             let (done, outcome) = oneshot::channel();
             let (filter, sink, after) = (Arc::clone(filter), sink(index), after(index));
-            shard.commands.send(Command::Join { filter, sink, after, done }).await?;
-            joined.push(outcome.await.map_err(|_| OverlayError::Canceled)?);
+            shard.commands.send(Command::Join { filter, holder, sink, after, done }).await?;
+            joined.push(outcome.await.map_err(|_| OverlayError::Canceled)??);
         }
         Ok(joined)
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gossip::{Action, Engine, Event, Lane, Packet, PeerKey, Verdict};
+use gossip::{Action, AnnouncePace, Engine, Event, Lane, Packet, PeerKey, PeerPatterns, Verdict};
 use oap::{ErrorCode, Message, Topic};
 use ron_kernel::{
     metrics::QueueMetrics,
@@ -20,11 +20,12 @@ use types::Moment;
 
 use super::{
     Batch, By, Command, Feedback, GOSSIP_EGRESS, GOSSIP_INGRESS, Handle, Published, Pushed, Receivers,
-    feedback::Note, pace::Pace, patterns::Patterns, shard_of, signatures::Keys, subscribers::Subscribers,
+    feedback::Note, pace::Pace, shard_of, signatures::Keys, subscribers::Subscribers,
 };
 use crate::{
     error::OverlayError,
     listener::RESTART,
+    metrics::TopicLimit,
     outbox::Refused,
     session::{Conn, OutFrame, reject_label},
     shared::Shared,
@@ -104,13 +105,15 @@ struct Shard {
     /// Topics of the configuration.
     configured: Vec<Topic>,
     /// The patterns that peers have subscribed to.
-    patterns: Patterns,
+    patterns: PeerPatterns,
     /// Peers want others than those that topics are compared with.
     has_news: bool,
     /// When patterns are looked at next.
     look_at: Option<Moment>,
-    /// Then peers are told all of them, and not only what is new.
-    tells_again: bool,
+    /// How often peers are told of changes.
+    announcing: AnnouncePace,
+    /// When peers were last told all of them, and not only what is new.
+    told_at: Option<Moment>,
     /// Topics that patterns mean and there was no room for.
     refused: BTreeSet<Topic>,
     tickets: HashMap<u64, oneshot::Sender<Result<Published, OverlayError>>>,
@@ -129,7 +132,7 @@ struct Shard {
 impl Shard {
     fn new(shared: &Arc<Shared>, index: usize) -> Result<Self, gossip::SettingsError> {
         let settings = shared.gossip.settings.clone();
-        let pace = Pace::new(settings.burst_budget);
+        let (pace, relayed) = (Pace::new(settings.burst_budget), wishes::relayed_max(&settings));
         let incarnation = shared.lives.next();
         let keys = Box::new(Keys(Arc::clone(shared)));
         let engine = Engine::new(shared.me, incarnation, settings, keys, fastrand::u64(..))?;
@@ -146,12 +149,14 @@ impl Shard {
                 incarnation,
                 shared.gossip.retained,
                 Arc::clone(&shared.supplies),
+                relayed,
             ),
             configured: Vec::new(),
-            patterns: Patterns::default(),
+            patterns: PeerPatterns::default(),
+            announcing: AnnouncePace::default(),
             has_news: false,
             look_at: None,
-            tells_again: false,
+            told_at: None,
             refused: BTreeSet::new(),
             tickets: HashMap::new(),
             next_ticket: 0,
@@ -292,17 +297,19 @@ impl Shard {
                 self.event(Event::Publish { ticket, topic, body }, now);
             }
             Command::Subscribe { topic, sink, by, after } => {
-                if by == By::Application && !self.has_room(&topic) {
+                if by != By::Node && !self.has_room(&topic, by.claim()) {
+                    self.shared.metrics.topic_refused(TopicLimit::Application);
                     return self.subscribers.turn_away(&sink, &topic);
                 }
                 let is_new = !self.takes_part(&topic);
                 self.subscribers.add(topic.clone(), sink, after);
-                if is_new {
-                    self.event(Event::Subscribe { topic }, now);
+                // What the node's operator wants is the node's own, whoever wanted it before.
+                if is_new || by == By::Node {
+                    self.event(Event::Subscribe { topic, claim: by.claim() }, now);
                 }
             }
-            Command::Join { filter, sink, after, done } => {
-                let joined = self.join(&filter, sink, after, now);
+            Command::Join { filter, holder, sink, after, done } => {
+                let joined = self.join(&filter, holder, sink, after, now);
                 // Whoever asked may have gone, and is among the departed then.
                 let _ = done.send(joined);
             }
@@ -323,7 +330,7 @@ impl Shard {
         self.peers[at] = Some(PeerSlot { conn, pending: Vec::new(), on_the_way: 0 });
         self.event(Event::PeerUp { peer, node }, now);
         for topic in topics {
-            self.notice(&topic, now);
+            self.notice(&topic, Some(peer), now);
             self.event(Event::Message { from: peer, message: Message::Subscribe(topic) }, now);
         }
         self.look_soon(now);
@@ -340,7 +347,8 @@ impl Shard {
         self.act(now);
         self.hand_out();
         self.peers[at] = None;
-        if self.patterns.gone(slot) {
+        self.subscribers.forget_source(PeerKey(slot));
+        if self.patterns.gone(PeerKey(slot)) {
             self.wanted_has_changed(now);
         }
         self.event(Event::PeerDown { peer: PeerKey(slot) }, now);
@@ -365,11 +373,11 @@ impl Shard {
             let now = self.shared.clock.now();
             for message in messages.by_ref().take(slice) {
                 if let Message::Patterns(list) = message {
-                    self.hear_patterns(slot, list, now);
+                    self.hear_patterns(PeerKey(slot), list, now);
                     continue;
                 }
                 if let Message::Subscribe(topic) = &message {
-                    self.notice(topic, now);
+                    self.notice(topic, Some(PeerKey(slot)), now);
                 }
                 self.engine.on(Event::Message { from: PeerKey(slot), message }, now, &mut self.actions);
             }
@@ -450,6 +458,7 @@ impl Shard {
                     self.shared.losses.add_run(loss.id, loss.last, queue, Some(loss.peer), reason);
                 }
                 Action::Verdict { ticket, id, verdict } => self.verdict(ticket, id, verdict),
+                Action::NoRoomForPeer { .. } => self.shared.metrics.topic_refused(TopicLimit::Peer),
                 Action::Misbehaved { peer, code, rule } => self.misbehaved(peer, code, rule),
                 Action::SetTimer { at } => self.timer = Some(at),
                 Action::Outlived { incarnation } => self.outlived(incarnation),

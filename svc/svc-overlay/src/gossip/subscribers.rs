@@ -2,6 +2,7 @@
 
 mod catch_up;
 mod relayed;
+mod wild;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,13 +15,13 @@ use std::{
     },
 };
 
-use gossip::{GapReason, Packet};
-use oap::{MessageId, Topic};
+use gossip::{GapReason, Packet, RelayShares};
+use oap::{MessageId, PATTERNS_MAX, Topic};
 use ron_kernel::{
     queue::{SendError, Sender},
     topology::{Policy, QueueSpec},
 };
-use topics::Filter;
+use topics::{Filter, PatternShares};
 use types::Moment;
 
 use super::retention::{EventId, Retained, Retention};
@@ -32,6 +33,7 @@ use crate::{
 use catch_up::LeftTopics;
 pub(crate) use catch_up::{After, Joined};
 pub use gossip::Gap;
+use wild::Wild;
 
 /// What a subscriber has not taken yet.
 pub(crate) const SUBSCRIBER: QueueSpec = QueueSpec {
@@ -179,7 +181,11 @@ fn size(delivery: &Delivery) -> usize {
 pub(super) struct Subscribers {
     topics: HashMap<Topic, Audience>,
     /// Those who subscribe by patterns, by their numbers.
-    filters: BTreeMap<u64, (Arc<Filter>, Arc<Sink>)>,
+    wild: BTreeMap<u64, Wild>,
+    /// Their patterns, as far as other nodes can be told of them.
+    shares: PatternShares<u64>,
+    /// Topics that are taken part in because peers want them by patterns.
+    relays: RelayShares,
     shard: u16,
     /// The life of the node that events are numbered in.
     life: u64,
@@ -203,8 +209,6 @@ struct Audience {
     sinks: BTreeMap<u64, Arc<Sink>>,
     retention: Retention,
     supply: Arc<Supply>,
-    /// It is taken part in because a pattern means it.
-    found: bool,
     /// It is taken part in because a peer wants it by a pattern; nothing is kept of it once nobody has heard of it here for a
     /// while.
     relayed: bool,
@@ -212,22 +216,20 @@ struct Audience {
     leave_at: Option<Moment>,
 }
 
-/// What a pattern does to a topic that is heard of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Nobody wants it, or it is taken part in already.
-    Nothing,
-    /// It is to be taken part in.
-    Join,
-    /// There are too many of its kind.
-    NoRoom,
-}
-
 impl Subscribers {
-    pub(super) fn new(shard: u16, life: u64, retained: Retained, supplies: Arc<Supplies>) -> Self {
+    /// No subscribers yet. At most `relayed` topics are taken part in for patterns of peers.
+    pub(super) fn new(
+        shard: u16,
+        life: u64,
+        retained: Retained,
+        supplies: Arc<Supplies>,
+        relayed: usize,
+    ) -> Self {
         Self {
             topics: HashMap::new(),
-            filters: BTreeMap::new(),
+            wild: BTreeMap::new(),
+            shares: PatternShares::new(PATTERNS_MAX),
+            relays: RelayShares::new(relayed),
             shard,
             life,
             told: 0,
@@ -270,6 +272,7 @@ impl Subscribers {
         &mut self,
         topics: &[Topic],
         filter: &Arc<Filter>,
+        holder: u64,
         sink: Sink,
         after: After,
     ) -> Joined {
@@ -279,15 +282,13 @@ impl Subscribers {
             audience.leave_at = None;
             audience.sinks.insert(sink.number, Arc::clone(&sink));
         }
-        if filter.is_wild() {
-            self.filters.insert(sink.number, (Arc::clone(filter), Arc::clone(&sink)));
-        }
+        self.add_wild(filter, holder, &sink);
         self.catch_up(topics, filter, &sink, after)
     }
 
     /// Forgets a subscriber; whether it was the last of a topic, so that this may be left at `leave_at`.
     pub(super) fn remove(&mut self, number: u64, leave_at: Moment) -> bool {
-        self.filters.remove(&number);
+        self.remove_wild(number);
         let mut is_last = false;
         for audience in self.topics.values_mut() {
             if audience.sinks.remove(&number).is_some() && audience.sinks.is_empty() {
@@ -303,39 +304,10 @@ impl Subscribers {
         std::mem::take(&mut self.gone)
     }
 
-    /// What is to be done about a topic that somebody else takes part in, or that is published in here. At most `most` topics
-    /// are taken part in only because a pattern means them.
-    pub(super) fn find(&mut self, topic: &Topic, most: usize) -> Found {
-        let is_meant = |(filter, _): &(Arc<Filter>, Arc<Sink>)| filter.matches_wild(topic.as_str());
-        if self.filters.is_empty() || self.has(topic) || !self.filters.values().any(is_meant) {
-            return Found::Nothing;
-        }
-        if self.topics.values().filter(|audience| audience.found).count() >= most {
-            return Found::NoRoom;
-        }
-        self.audience(topic.clone()).found = true;
-        Found::Join
-    }
-
     /// Tells somebody who subscribes that there is no room for a topic.
     pub(super) fn turn_away(&self, sink: &Sink, topic: &Topic) {
         // A new queue has room for it.
         let _ = sink.offer(&self.unkept(Delivery::NoRoom(topic.clone())), 0);
-    }
-
-    /// Tells those who want a topic that there is no room for it.
-    pub(super) fn refuse(&mut self, topic: &Topic) {
-        let heard = self.unkept(Delivery::NoRoom(topic.clone()));
-        let by_pattern = self.filters.values().filter(|(filter, _)| filter.matches_wild(topic.as_str()));
-        let by_pattern = by_pattern.map(|(_, sink)| Arc::clone(sink));
-        let audience = self.topics.get(topic).map(|audience| audience.sinks.values().cloned());
-        let mut all: Vec<Arc<Sink>> = by_pattern.chain(audience.into_iter().flatten()).collect();
-        all.sort_unstable_by_key(|sink| sink.number);
-        all.dedup_by_key(|sink| sink.number);
-        for sink in all {
-            // It is refused again when somebody takes part in it again.
-            let _ = sink.offer(&heard, 0);
-        }
     }
 
     /// Whether anybody hears of a topic.
@@ -354,6 +326,7 @@ impl Subscribers {
             self.bytes -= audience.retention.bytes();
             self.has_left(topic);
         }
+        self.relays.remove(topic);
         self.supplies.forget(topic);
     }
 
@@ -445,16 +418,15 @@ impl Subscribers {
 
     /// Who hears of a topic; new ones are those whose patterns mean it.
     fn audience(&mut self, topic: Topic) -> &mut Audience {
-        let Self { filters, life, told, retained, supplies, .. } = self;
+        let Self { wild, life, told, retained, supplies, .. } = self;
         self.topics.entry(topic).or_insert_with_key(|topic| {
             // Beyond all numbers that the topic had if it was left: what was heard then is not known any more.
             *told += u64::from(*told > 0);
-            let meant = filters.iter().filter(|(_, (filter, _))| filter.matches_wild(topic.as_str()));
+            let meant = wild.iter().filter(|(_, wild)| wild.means(topic));
             Audience {
-                sinks: meant.map(|(number, (_, sink))| (*number, Arc::clone(sink))).collect(),
+                sinks: meant.map(|(number, wild)| (*number, Arc::clone(&wild.sink))).collect(),
                 retention: Retention::new(*life, *told, *retained),
                 supply: supplies.of(topic),
-                found: false,
                 relayed: false,
                 leave_at: None,
             }
@@ -503,7 +475,7 @@ mod tests {
     #[test]
     fn all_topics_together_keep_no_more_than_allowed() {
         let retained = Retained { events: 100, bytes: 1000, all_bytes: 2000 };
-        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default());
+        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default(), 0);
         for name in ["a", "b", "c", "d"] {
             subscribers.follow(topic(name));
         }
@@ -528,12 +500,12 @@ mod tests {
     #[test]
     fn topics_are_held_for_a_while_for_who_publishes_in_them() {
         let retained = Retained { events: 10, bytes: 1000, all_bytes: 1000 };
-        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default());
+        let mut subscribers = Subscribers::new(0, 7, retained, Arc::default(), 0);
         let at = Moment::from_nanos;
         assert!(subscribers.hold(&topic("a"), at(60)) && !subscribers.hold(&topic("a"), at(90)));
         assert_eq!(subscribers.next_leaving(), Some(at(90)));
-        assert!(subscribers.take_unwanted(at(89), |_| false, |_| false).is_empty());
-        assert_eq!(subscribers.take_unwanted(at(90), |_| false, |_| false), [topic("a")]);
+        assert!(subscribers.take_unwanted(at(89), |_| false, |_| Vec::new()).left.is_empty());
+        assert_eq!(subscribers.take_unwanted(at(90), |_| false, |_| Vec::new()).left, [topic("a")]);
         // Those of the configuration are not left.
         subscribers.follow(topic("b"));
         assert!(!subscribers.hold(&topic("b"), at(100)));

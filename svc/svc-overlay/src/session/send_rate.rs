@@ -99,7 +99,7 @@ mod tests {
                 gaps: 0,
             };
             for (at, other) in [(0, 2), (1, 1)] {
-                pair.tell(at, Event::Subscribe { topic: topic() });
+                pair.tell(at, Event::Subscribe { topic: topic(), claim: gossip::Claim::Own });
                 pair.tell(at, Event::PeerUp { peer: PEER, node: NodeId::new([other; 32]) });
             }
             pair

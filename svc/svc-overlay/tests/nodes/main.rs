@@ -14,6 +14,7 @@ mod quic;
 mod resume;
 mod secure;
 mod sessions;
+mod shares;
 mod shedding;
 mod shown_tokens;
 mod slow_reader;

@@ -294,7 +294,7 @@ fn a_session_over_quic_survives_that_the_dialers_address_changes() {
 /// What is wrong with a configuration.
 fn problems(more: &str) -> String {
     let text = format!("[overlay]\nenabled = true\n{more}");
-    let sources = Sources { file: Some(("test.toml".into(), text)), env: Vec::new(), flags: Vec::new() };
+    let sources = Sources { file: Some(("test.toml".into(), text)), ..Sources::default() };
     let loader = Loader::new(Schema::new().table::<OverlayConfig>(), "TEST_");
     loader.load(sources).expect_err("it is refused").render(false)
 }

@@ -38,7 +38,7 @@ pub(crate) struct Node {
 pub(crate) fn snapshot(lines: &str) -> Snapshot {
     let text = format!("[overlay]\nenabled = true\n{lines}");
     let file = Some(("test.toml".into(), text));
-    let sources = Sources { file, env: Vec::new(), flags: Vec::new() };
+    let sources = Sources { file, ..Sources::default() };
     let loader = Loader::new(Schema::new().table::<OverlayConfig>(), "TEST_");
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
@@ -69,8 +69,23 @@ impl Node {
         Self::start_with(data_dir, lines, Arc::new(|_| Ok(Default::default())))
     }
 
+    /// A node with one shard, so that all topics share one table.
+    pub(crate) fn start_on_one_core(lines: &str) -> Self {
+        let kernel = Kernel::builder("test").cores(std::num::NonZeroUsize::MIN);
+        Self::start_kernel(kernel, None, lines, Arc::new(|_| Ok(Default::default())))
+    }
+
     pub(crate) fn start_with(data_dir: Option<&std::path::Path>, lines: &str, tokens: LoadTokens) -> Self {
-        let kernel = Kernel::builder("test").drain_deadline(SOON).build().unwrap();
+        Self::start_kernel(Kernel::builder("test"), data_dir, lines, tokens)
+    }
+
+    fn start_kernel(
+        kernel: ron_kernel::KernelBuilder,
+        data_dir: Option<&std::path::Path>,
+        lines: &str,
+        tokens: LoadTokens,
+    ) -> Self {
+        let kernel = kernel.drain_deadline(SOON).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let config = snapshot(lines);
         // Peers in a test's hands are silent for as long as the test is busy with something else.

@@ -118,7 +118,7 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let retained = Retained { events: 100, bytes: 10_000, all_bytes: 100_000 };
-            let subscribers = Subscribers::new(0, LIFE, retained, Arc::default());
+            let subscribers = Subscribers::new(0, LIFE, retained, Arc::default(), 0);
             Self { subscribers, kernel: Kernel::builder("test").build().unwrap(), next: 0 }
         }
 
@@ -139,14 +139,14 @@ mod tests {
             let (sender, mut queue): (_, Receiver<Heard>) =
                 self.kernel.scope(&crate::TOPOLOGY).queue(&SUBSCRIBER, "subscribe");
             let sink = Sink::new(self.next, sender, &Arc::default(), 10_000);
-            let joined = self.subscribers.join(&topics, &filter, sink, after);
+            let joined = self.subscribers.join(&topics, &filter, 1, sink, after);
             self.subscribers.remove(self.next, Moment::from_nanos(60));
             (joined.place.number, joined.gone, std::iter::from_fn(|| queue.try_recv()).count())
         }
 
         /// Time passes until topics that nobody hears of are left.
         fn leave(&mut self) {
-            self.subscribers.take_unwanted(Moment::from_nanos(60), |_| false, |_| false);
+            self.subscribers.take_unwanted(Moment::from_nanos(60), |_| false, |_| Vec::new());
         }
     }
 
