@@ -119,7 +119,7 @@ fn answer_slowly(
             waiting.push_back(entry.seq);
         }
     }
-    for seq in waiting.drain(..most.min(waiting.len())).collect::<Vec<_>>() {
+    for seq in waiting.drain(..most.min(waiting.len())) {
         bench.hear_publication(1, 1, seq);
     }
     bench.pass(time);
