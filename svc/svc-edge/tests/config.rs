@@ -10,7 +10,7 @@ use svc_edge::{EdgeConfig, Mode, OriginEtag, OriginScheme};
 fn load(lines: &str) -> Result<Arc<EdgeConfig>, String> {
     let loader = Loader::new(Schema::new().table::<EdgeConfig>(), "TEST_");
     let file = Some(("test.toml".into(), format!("[edge]\n{lines}\n")));
-    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    let loaded = loader.load(Sources { file, ..Sources::default() });
     loaded.map(|snapshot| snapshot.get::<EdgeConfig>()).map_err(|report| report.render(false))
 }
 

@@ -36,6 +36,14 @@ pub(crate) struct Filled {
     value: Zeroizing<String>,
 }
 
+impl Filled {
+    /// The text with the reference in the place of what it stands for, also where that is quoted.
+    fn hidden_in(&self, text: &str) -> String {
+        let escaped = self.value.escape_debug().to_string();
+        text.replace(self.value.as_str(), &self.written).replace(&escaped, &self.written)
+    }
+}
+
 /// Fills in the references in all strings of a file's tree.
 pub(crate) struct References<'l> {
     lookup: Option<&'l Lookup>,
@@ -149,12 +157,8 @@ pub(crate) fn hide(filled: &[Filled], problems: &mut [Problem]) {
             if !is_about && fill.value.chars().count() < TELLING {
                 continue;
             }
-            let escaped = fill.value.escape_debug().to_string();
-            let without = |text: &str| {
-                text.replace(fill.value.as_str(), &fill.written).replace(&escaped, &fill.written)
-            };
-            problem.message = without(&problem.message);
-            problem.help = problem.help.as_deref().map(without);
+            problem.message = fill.hidden_in(&problem.message);
+            problem.help = problem.help.as_deref().map(|help| fill.hidden_in(help));
         }
     }
 }

@@ -36,8 +36,7 @@ impl Table for Knobs {
 }
 
 pub(crate) fn parse(text: &str) -> Result<Snapshot, Report> {
-    let sources =
-        Sources { file: Some(("test.toml".into(), text.to_owned())), env: Vec::new(), flags: Vec::new() };
+    let sources = Sources { file: Some(("test.toml".into(), text.to_owned())), ..Sources::default() };
     Loader::new(Schema::new().table::<Knobs>(), "TEST_").load(sources)
 }
 

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 fn snapshot(lines: &str) -> Result<Snapshot, String> {
     let loader = Loader::new(Schema::new().table::<AuthConfig>(), "TEST_");
     let file = Some(("test.toml".into(), format!("[auth]\n{lines}\n")));
-    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    let loaded = loader.load(Sources { file, ..Sources::default() });
     loaded.map_err(|report| report.render(false))
 }
 

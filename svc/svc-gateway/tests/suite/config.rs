@@ -10,7 +10,7 @@ use svc_gateway::GatewayConfig;
 fn load(lines: &str) -> Result<Arc<GatewayConfig>, String> {
     let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
     let file = Some(("test.toml".into(), format!("[gateway]\n{lines}\n")));
-    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    let loaded = loader.load(Sources { file, ..Sources::default() });
     loaded.map(|snapshot| snapshot.get::<GatewayConfig>()).map_err(|report| report.render(false))
 }
 

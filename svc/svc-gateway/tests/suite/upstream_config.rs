@@ -7,7 +7,7 @@ use svc_gateway::{EndpointConfig, GatewayConfig, UpstreamConfig};
 fn load(lines: &str) -> Result<UpstreamConfig, String> {
     let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
     let file = Some(("test.toml".into(), format!("[gateway.upstream.a]\n{lines}\n")));
-    let loaded = loader.load(Sources { file, env: Vec::new(), flags: Vec::new() });
+    let loaded = loader.load(Sources { file, ..Sources::default() });
     let config = loaded.map_err(|report| report.render(false))?.get::<GatewayConfig>();
     Ok(config.upstream["a"].clone())
 }

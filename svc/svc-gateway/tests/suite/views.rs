@@ -107,8 +107,7 @@ fn load(lines: &str) -> Result<BTreeMap<String, ViewConfig>, String> {
     let loader = Loader::new(Schema::new().table::<GatewayConfig>(), "TEST_");
     let upstream = |name: &str| format!("[gateway.upstream.{name}]\nendpoints = [\"http://127.0.0.1:1\"]\n");
     let text = format!("{}{}[gateway.view.home]\n{lines}\n", upstream("api"), upstream("feeds"));
-    let loaded =
-        loader.load(Sources { file: Some(("test.toml".into(), text)), env: Vec::new(), flags: Vec::new() });
+    let loaded = loader.load(Sources { file: Some(("test.toml".into(), text)), ..Sources::default() });
     loaded.map(|snapshot| snapshot.get::<GatewayConfig>().view.clone()).map_err(|report| report.render(false))
 }
 

@@ -238,7 +238,7 @@ fn snapshot(gateway: &str, upstream: &str) -> Snapshot {
          [gateway.upstream.up]\n{theirs}{upstream}\n"
     );
     let loader = Loader::new(Schema::new().table::<GatewayConfig>().table::<AuthConfig>(), "TEST_");
-    let sources = Sources { file: Some(("test.toml".into(), text)), env: Vec::new(), flags: Vec::new() };
+    let sources = Sources { file: Some(("test.toml".into(), text)), ..Sources::default() };
     loader.load(sources).unwrap_or_else(|report| panic!("{}", report.render(false)))
 }
 

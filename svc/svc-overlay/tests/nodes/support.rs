@@ -306,6 +306,15 @@ impl Hand {
         self.socket.write_all(&bytes).unwrap();
     }
 
+    /// Reads whatever comes and forgets it, until the node closes the connection.
+    pub(crate) fn read_in_background(self) {
+        let mut socket = self.socket;
+        thread::spawn(move || {
+            let mut room = [0; 4096];
+            while socket.read(&mut room).is_ok_and(|read| read > 0) {}
+        });
+    }
+
     /// Publishes as peers do: what the node refuses, because it has too much to do, is offered again until it is taken on.
     pub(crate) fn publish(&mut self, publication: Publication) {
         let id = publication.id.clone();
