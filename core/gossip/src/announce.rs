@@ -90,6 +90,9 @@ impl Engine {
                 entries.extend(track.unproven());
             }
         }
+        topic.past.forget_old(now, self.settings.remember * 2);
+        let room = self.settings.heads_per_beat.saturating_sub(heads.len());
+        heads.extend(topic.past.heads(now, self.settings.remember).take(room));
         tell(topic, entries, heads, |_| true, out);
         topic.beats = topic.beats.wrapping_add(1);
         if topic.beats.is_multiple_of(BEATS_PER_SUBSCRIBE) {
@@ -102,7 +105,8 @@ impl Engine {
     pub(crate) fn tell_everything(&mut self, ix: usize, peer: PeerKey, now: Moment, out: &mut Vec<Action>) {
         self.sign_own(ix, now);
         let topic = &mut self.topics[ix];
-        let heads: Vec<_> = topic.tracks.iter().filter_map(|(_, track)| track.head()).collect();
+        let heads = topic.tracks.iter().filter_map(|(_, track)| track.head());
+        let heads: Vec<_> = heads.chain(topic.past.heads(now, self.settings.remember)).collect();
         let entries: Vec<_> = topic.tracks.iter().filter_map(|(_, track)| track.unproven()).collect();
         // There are at most as many entries as heads, and a frame has room for more of them.
         let frames = heads.len().max(entries.len()).div_ceil(HEADS_MAX);
@@ -126,16 +130,21 @@ impl Engine {
         }
     }
 
-    /// Signs this node's head, if it is not the one that was signed last.
+    /// Signs this node's head, and remembers when.
     fn sign_own(&mut self, ix: usize, now: Moment) {
+        if self.sign_head(ix) {
+            self.topics[ix].signed_at = Some(now);
+        }
+    }
+
+    /// Signs this node's head, if it is not the one that was signed last; whether it did.
+    pub(crate) fn sign_head(&mut self, ix: usize) -> bool {
         let topic = &mut self.topics[ix];
-        let Some(at) = topic.tracks.find(self.me, self.incarnation) else { return };
-        let Some(track) = topic.tracks.get_mut(at).filter(|track| track.seen() > track.proven()) else {
-            return;
-        };
+        let at = topic.tracks.find(self.me, self.incarnation);
+        let track = at.and_then(|at| topic.tracks.get_mut(at));
+        let Some(track) = track.filter(|track| track.seen() > track.proven()) else { return false };
         let head = track.entry(track.seen());
-        track.prove(head.seq, self.signatures.sign_head(&head.in_topic(&topic.name)));
-        topic.signed_at = Some(now);
+        track.prove(head.seq, self.signatures.sign_head(&head.in_topic(&topic.name)))
     }
 
     fn plan_beat(&mut self, ix: usize, now: Moment) {

@@ -100,7 +100,7 @@ impl Engine {
             numbers: BTreeMap::new(),
             free_topics: Vec::new(),
             last_topic: 0,
-            cache: Cache::new(settings.cache_messages, settings.cache_bytes, seed),
+            cache: Cache::new(settings.cache_limits(), seed),
             timers: Timers::default(),
             armed: None,
             acks: Vec::new(),

@@ -179,11 +179,14 @@ pub struct Gap {
 pub enum GapReason {
     /// They were published before this node took part, or came to hear of the publisher.
     BeforeJoining,
-    /// Nobody who was asked had them, within the time allowed.
+    /// Nobody who was asked sent them, within the time allowed.
     Unavailable,
+    /// They came, and without the signature that their topic demands here.
+    Unsigned,
     /// So many later ones came that they are beyond the window of numbers.
     OutOfWindow,
-    /// The publisher was the least useful one when there was no room for another.
+    /// The publisher was the least useful one when there was no room for another, or has begun so many lives since that this one
+    /// is not followed.
     Forgotten,
     /// There was no room to remember another publisher.
     NoRoom,
@@ -244,7 +247,7 @@ pub enum LossReason {
     Evicted,
     /// The peer went away before its turn came.
     Closed,
-    /// Its digest or signature is not that of its body.
+    /// Its digest is not that of its body, or its publisher signed it wrongly.
     Mismatch,
     /// It claims to be published by this node, which did not.
     Forged,
@@ -256,6 +259,9 @@ pub enum LossReason {
     Unproven,
     /// Its topic is signed, and its publisher's key is not known here.
     Unlisted,
+    /// Its topic is signed here, and it has no signature of its publisher: its publisher or a relay does not list the topic as
+    /// signed, or somebody forged it on the way.
+    Unsigned,
 }
 
 impl Loss {
@@ -273,6 +279,7 @@ impl GapReason {
         match self {
             Self::BeforeJoining => "before_joining",
             Self::Unavailable => "unavailable",
+            Self::Unsigned => "unsigned",
             Self::OutOfWindow => "out_of_window",
             Self::Forgotten => "forgotten",
             Self::NoRoom => "no_room",
@@ -322,6 +329,7 @@ impl LossReason {
             Self::Publishers => "publishers",
             Self::Unproven => "unproven",
             Self::Unlisted => "unlisted",
+            Self::Unsigned => "unsigned",
         }
     }
 }

@@ -41,6 +41,7 @@ mod members;
 mod membership;
 mod missed;
 mod packet;
+mod past_lives;
 mod patterns;
 mod publishers;
 mod relay;

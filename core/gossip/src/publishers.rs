@@ -12,7 +12,7 @@ use crate::{
 /// One peer may have told first of at most this part of the publishers of a topic: one in so many.
 const PEER_SHARE: usize = 2;
 
-/// The most lives of one publisher that are remembered in a topic: the latest ones.
+/// The most lives of one publisher that are followed in a topic: the latest ones. Of earlier ones only their heads are remembered.
 const LIVES_MAX: usize = 4;
 
 /// Among which publishers room is made.
@@ -66,9 +66,13 @@ impl Engine {
         let proven = known.and_then(|at| topic.tracks.get(at)).map_or(0, Track::proven);
         if entry.seq > proven {
             let id = entry.in_topic(&topic.name);
-            let is_hopeless =
-                || self.evictions_left == 0 || self.is_outlived(ix, id.publisher, id.incarnation);
-            if (known.is_none() && is_hopeless()) || !self.signatures.is_known(&id.topic, id.publisher) {
+            if !self.signatures.is_known(&id.topic, id.publisher) {
+                return true;
+            }
+            if known.is_none() && self.is_outlived(ix, id.publisher, id.incarnation) {
+                return self.past_head_announced(ix, from, head, now, out);
+            }
+            if known.is_none() && self.evictions_left == 0 {
                 return true;
             }
             // What is not checked now is told again with the next heartbeat.
@@ -126,6 +130,10 @@ impl Engine {
             // Said in this life, in a topic that was forgotten meanwhile.
             return;
         }
+        // Peers name what they did not get of this life up to the number that it has signed.
+        for ix in 0..self.topics.len() {
+            self.sign_head(ix);
+        }
         self.incarnation = met + 1;
         self.numbers.clear();
         for topic in &mut self.topics {
@@ -152,7 +160,9 @@ impl Engine {
         if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
             return Some(at);
         }
-        if !self.has_room(ix, (publisher, incarnation), from, now, out) {
+        if self.topics[ix].past.has(publisher, incarnation)
+            || !self.has_room(ix, (publisher, incarnation), from, now, out)
+        {
             return None;
         }
         let is_own = publisher == self.me && incarnation == self.incarnation;
@@ -237,11 +247,14 @@ impl Engine {
         least.map(|(_, at)| at)
     }
 
-    /// Whether a life of a publisher is before those that are remembered of it, as many as there may be. Neighbours still tell
-    /// of lives that were forgotten here: to take one in again would deliver its last publications twice, and cost a later life
-    /// its place.
-    fn is_outlived(&self, ix: usize, publisher: NodeId, incarnation: u64) -> bool {
-        let mut lives = self.topics[ix].tracks.lives(publisher);
+    /// Whether a life of a publisher is before those that are followed, as many as there may be. Neighbours still tell of lives that
+    /// were followed here: to take one in again would deliver its last publications twice, and cost a later life its place.
+    pub(crate) fn is_outlived(&self, ix: usize, publisher: NodeId, incarnation: u64) -> bool {
+        let topic = &self.topics[ix];
+        if topic.past.has(publisher, incarnation) {
+            return true;
+        }
+        let mut lives = topic.tracks.lives(publisher);
         lives.next().is_some_and(|(earliest, _)| incarnation < earliest) && lives.count() + 1 >= LIVES_MAX
     }
 
@@ -251,6 +264,7 @@ impl Engine {
         let is_other = |(incarnation, _): &(u64, usize)| Some(*incarnation) != own;
         let earliest = self.topics[ix].tracks.lives(publisher).find(is_other);
         let Some((_, at)) = earliest else { return false };
+        self.retire_life(ix, at);
         self.forget_publisher(ix, at, out);
         true
     }

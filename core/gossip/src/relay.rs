@@ -1,7 +1,9 @@
 //! The way of a publication: published or received, checked, delivered, pushed on, acknowledged.
 
 use bytes::Bytes;
-use oap::{Accepted, ErrorCode, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Proof, Publication, Topic};
+use oap::{
+    Accepted, ErrorCode, Head, LIST_MAX, Message, MessageId, PUBLICATION_MAX, Proof, Publication, Topic,
+};
 use std::time::Duration;
 use types::{Moment, NodeId};
 
@@ -112,6 +114,9 @@ impl Engine {
             return;
         }
         if let Err((reason, broken)) = self.judge(ix, node, &publication, out) {
+            if reason == LossReason::Unsigned && !self.refuse_unsigned(ix, from, &publication.id) {
+                return;
+            }
             out.push(lost(publication.id, Queue::Ingress, node, reason));
             let misbehaved = |(code, rule)| Action::Misbehaved { peer: from, code, rule };
             return out.extend(broken.map(misbehaved));
@@ -128,6 +133,18 @@ impl Engine {
         if let Some(id) = from_publisher {
             self.acknowledge(from, &id, out);
         }
+    }
+
+    /// A publication lacks the signature that its topic demands here. Whether that is news: one that is looked for is asked for
+    /// again, because another peer may have the publisher's own.
+    fn refuse_unsigned(&mut self, ix: usize, from: PeerKey, id: &MessageId) -> bool {
+        let topic = &mut self.topics[ix];
+        let at = topic.tracks.find(id.publisher, id.incarnation);
+        let Some(track) = at.and_then(|at| topic.tracks.get_mut(at)) else { return true };
+        if track.was_asked(from, id.seq) {
+            topic.members.get_mut(from).map(Member::take_answer);
+        }
+        track.refuse_unsigned(id.seq)
     }
 
     /// Whether the publisher has signed this number or a higher one.
@@ -190,11 +207,19 @@ impl Engine {
         if id.publisher == self.me && id.incarnation >= self.incarnation {
             return Err((LossReason::Forged, None));
         }
-        if !publication.is_intact() || !self.signatures.verify(publication) {
-            let rule = "a publication's digest or signature is not that of its body";
+        if !publication.is_intact() {
+            let rule = "a publication's digest is not that of its body";
             return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
         }
-        Ok(())
+        if self.signatures.verify(publication) {
+            return Ok(());
+        }
+        // Only a node that lists the topic as signed signs and checks what is published in it. But whoever signs knows its key.
+        if publication.signature.is_some() && id.publisher == node {
+            let rule = "a publication's signature is not its publisher's";
+            return Err((LossReason::Mismatch, Some((ErrorCode::Mismatch, rule))));
+        }
+        Err((LossReason::Unsigned, None))
     }
 
     /// Marks, keeps, delivers and passes on a publication that is news. Whether there was room to remember its publisher.
@@ -210,7 +235,12 @@ impl Engine {
         let (entry, seq) = (publication.id.entry(), publication.id.seq);
         let Some(at) = self.track(ix, entry, seq - 1, from.map(|(peer, _)| peer), now, out) else {
             if let Some((_, node)) = from {
-                out.push(no_room(publication.id.clone()));
+                match publication.proof.as_deref() {
+                    Some(proof) if self.is_outlived(ix, entry.publisher, entry.incarnation) => {
+                        self.name_past(ix, Head { entry, proof: *proof }, now, out);
+                    }
+                    _ => out.push(no_room(publication.id.clone())),
+                }
                 out.push(lost(publication.id, Queue::Ingress, node, LossReason::Publishers));
             }
             return false;
@@ -224,6 +254,7 @@ impl Engine {
         let was_asked = from.is_some_and(|(peer, _)| track.was_asked(peer, seq));
         let fallen = track.deliver(seq);
         track.heard_at = now;
+        track.search.iter_mut().for_each(|search| search.note_progress(seq, now));
         if let Some((peer, _)) = from.filter(|_| !track.is_settled()) {
             track.claim(peer, seq);
         }
@@ -233,7 +264,7 @@ impl Engine {
             topic.strays.push(publication.id.entry());
         }
         let packet = Packet::of(publication);
-        self.cache.insert(uid, seq, packet.clone());
+        self.cache.insert(uid, seq, packet.clone(), now);
         self.name_gaps(ix, at, fallen, GapReason::OutOfWindow, out);
         let members = &mut self.topics[ix].members;
         match from {

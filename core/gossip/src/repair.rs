@@ -10,7 +10,7 @@ use crate::{
     missed::{self, Runs},
     packet::Packet,
     timers::Timer,
-    track::{Asked, Origin, Run, Search, Track},
+    track::{Asked, Origin, Run, Search, Track, divide},
 };
 
 impl Engine {
@@ -83,13 +83,14 @@ impl Engine {
     pub(crate) fn search(&mut self, ix: usize, at: usize, now: Moment, out: &mut Vec<Action>) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         self.timers.set(Timer::Search(ix, at), &mut track.search_at, None);
-        let Some((since, upto)) = track.search.as_ref().map(|search| (search.since, search.upto)) else {
-            return;
-        };
-        if now.since(since) >= self.settings.patience {
-            let runs = track.name_up_to(upto);
+        let Some(search) = track.search.as_ref() else { return };
+        let (end, upto) = (search.end(self.settings.patience), search.upto);
+        if now >= end {
+            let unsigned = search.unsigned();
+            let (unsigned, unavailable) = divide(track.name_up_to(upto), &unsigned);
             track.drop_hint(upto);
-            self.name_gaps(ix, at, runs, GapReason::Unavailable, out);
+            self.name_gaps(ix, at, unavailable, GapReason::Unavailable, out);
+            self.name_gaps(ix, at, unsigned, GapReason::Unsigned, out);
         }
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         if track.is_settled_up_to(upto.min(track.highest())) {
@@ -99,7 +100,6 @@ impl Engine {
         }
         self.ask(ix, at, now, out);
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
-        let end = since.after(self.settings.patience);
         // Those that are overdue and were not asked for again wait for room, which answers and later ones make, or for a
         // peer that has them.
         let asked = track.search.iter().flat_map(|search| search.asked.values());
@@ -141,7 +141,7 @@ impl Engine {
         for seq in track.missing(search.next, search.reach).take(new) {
             let Some(peer) = choose(track, seq, None, &mut self.rng) else { break };
             let due = now.after(self.settings.pull_timeout);
-            search.asked.insert(seq, Asked { peer, attempts: 0, due });
+            search.asked.insert(seq, Asked { peer, attempts: 0, due, is_unsigned: false });
             search.next = seq + 1;
             orders.add(peer, track.entry(seq));
         }
@@ -150,7 +150,7 @@ impl Engine {
             let Some(peer) = choose(track, *seq, Some(*asked), &mut self.rng) else { continue };
             let attempts = asked.attempts.saturating_add(1);
             let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
-            *asked = Asked { peer, attempts, due };
+            *asked = Asked { peer, attempts, due, ..*asked };
             orders.add(peer, track.entry(*seq));
         }
         search.waiting = waiting + orders.len();

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use oap::{HEADS_MAX, LIST_MAX};
 
+use crate::cache::CacheLimits;
+
 /// What bounds an [`Engine`](crate::Engine). Memory of one engine: `cache_bytes`, and per publisher and topic
 /// `dedupe_window / 8` bytes and about 300 more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,8 @@ pub struct Settings {
     /// The most publications of one topic that are remembered for one peer, to follow those; 16 bytes each. Beyond it they
     /// are announced instead of pushed.
     pub backlog: usize,
-    /// The most publications kept for peers that ask. What is asked for within [`Settings::patience`] should still be kept: by
+    /// The most publications kept for peers that ask. If there are more, the publisher and topic with the largest share makes
+    /// room, unless something is older than six times [`Settings::patience`]. What is asked for within [`Settings::patience`] should still be kept: by
     /// default 3,200 publications a second are.
     pub cache_messages: usize,
     /// The most bytes of frames kept for peers that ask.
@@ -46,7 +49,8 @@ pub struct Settings {
     pub pull_timeout: Duration,
     /// The most publications of one publisher and topic that are asked for at once.
     pub pull_batch: usize,
-    /// How long a publication is looked for before it is named as a gap.
+    /// How long publications are looked for before they are named as a gap, after the last of them that came; twelve times as long
+    /// at most.
     pub patience: Duration,
     /// How long a neighbour may take to acknowledge before a publication is called local only.
     pub accept_timeout: Duration,
@@ -57,6 +61,9 @@ pub struct Settings {
     /// The most publishers told in one heartbeat; the others follow in the next ones.
     pub heads_per_beat: usize,
 }
+
+/// A publication is kept at the cost of larger shares for so many times the patience: longer than most cuts of a link last.
+const FRESH: u32 = 6;
 
 /// The settings contradict each other, or allow nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,6 +99,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What bounds the publications that are kept for peers that ask.
+    pub(crate) fn cache_limits(&self) -> CacheLimits {
+        let (messages, bytes) = (self.cache_messages, self.cache_bytes);
+        CacheLimits { messages, bytes, fresh: self.patience * FRESH }
+    }
+
     /// The settings, if an engine can live by them.
     ///
     /// # Errors

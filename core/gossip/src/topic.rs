@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use oap::{Entry, Topic};
 use types::{Moment, NodeId};
 
-use crate::{event::Claim, members::Members, track::Track};
+use crate::{event::Claim, members::Members, past_lives::PastLives, track::Track};
 
 /// The state of one topic.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct TopicState {
     /// When this node last signed its head; absent before the first time.
     pub(crate) signed_at: Option<Moment>,
     pub(crate) tracks: Tracks,
+    /// Lives of publishers that made room for later ones.
+    pub(crate) past: PastLives,
     /// How many of the tracks have a search.
     pub(crate) searching: usize,
     /// Places of the publishers whose heads have not been announced yet.
@@ -58,6 +60,7 @@ impl TopicState {
             seq: 0,
             signed_at: None,
             tracks: Tracks::default(),
+            past: PastLives::default(),
             searching: 0,
             dirty: Vec::new(),
             strays: Vec::new(),

@@ -1,6 +1,10 @@
 //! What is known of one publisher in one topic: which numbers were delivered, which are missing, who has them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use oap::{Entry, Head, Proof};
 use types::{Moment, NodeId};
@@ -60,7 +64,9 @@ pub(crate) struct Origin {
 /// themselves meanwhile.
 #[derive(Debug)]
 pub(crate) struct Search {
-    pub(crate) since: Moment,
+    since: Moment,
+    /// When one of them last came; the beginning of the search if none did.
+    progress: Moment,
     /// What is missing up to here is named once it was looked for long enough.
     pub(crate) upto: u64,
     /// What is missing up to here is asked for: at least `upto`, and what was known for long enough.
@@ -77,6 +83,10 @@ pub(crate) struct Search {
     pub(crate) asked: BTreeMap<u64, Asked>,
 }
 
+/// A search lasts at most so many times the patience, however much comes meanwhile: a peer that gives out 500 publications a
+/// second needs seven for a whole window of them.
+const LONGEST_SEARCH: u32 = 12;
+
 /// A number that was asked for again so many times makes room for others.
 const IN_VAIN: u32 = 2;
 
@@ -86,6 +96,8 @@ pub(crate) struct Asked {
     pub(crate) peer: PeerKey,
     pub(crate) attempts: u32,
     pub(crate) due: Moment,
+    /// It came without the signature that its topic demands.
+    pub(crate) is_unsigned: bool,
 }
 
 impl Search {
@@ -93,6 +105,7 @@ impl Search {
     pub(crate) fn new(since: Moment, upto: u64) -> Self {
         Self {
             since,
+            progress: since,
             upto,
             reach: upto,
             known: (upto, since),
@@ -101,6 +114,24 @@ impl Search {
             waiting: 0,
             asked: BTreeMap::new(),
         }
+    }
+
+    /// A number came; if it is one of those that are looked for, there is hope for the others.
+    pub(crate) fn note_progress(&mut self, seq: u64, now: Moment) {
+        if seq <= self.upto {
+            self.progress = now;
+        }
+    }
+
+    /// When what is missing is named: `patience` after the last of them came, and at the latest after a multiple of that, so
+    /// that a peer that gives them out one at a time does not keep the others from being named.
+    pub(crate) fn end(&self, patience: Duration) -> Moment {
+        self.progress.after(patience).min(self.since.after(patience * LONGEST_SEARCH))
+    }
+
+    /// Numbers that came only without the signature that their topic demands.
+    pub(crate) fn unsigned(&self) -> BTreeSet<u64> {
+        self.asked.iter().filter(|(_, asked)| asked.is_unsigned).map(|(seq, _)| *seq).collect()
     }
 
     /// What became known after the search began is asked for as well once it had `time` to come by itself. Otherwise numbers
@@ -286,6 +317,12 @@ impl Track {
         asked.is_some_and(|asked| asked.peer == peer)
     }
 
+    /// A number came without the signature that its topic demands. Whether that is not known yet.
+    pub(crate) fn refuse_unsigned(&mut self, seq: u64) -> bool {
+        let asked = self.search.as_mut().and_then(|search| search.asked.get_mut(&seq));
+        asked.is_none_or(|asked| !std::mem::replace(&mut asked.is_unsigned, true))
+    }
+
     /// Whether a search has something left to ask for and waits for at most so many answers.
     pub(crate) fn is_search_idle(&self, most: usize) -> bool {
         let is_idle = |search: &Search| search.waiting <= most && search.next <= search.reach;
@@ -366,6 +403,24 @@ impl Track {
         }
         self.base = base;
     }
+}
+
+/// Divides runs into the numbers that are in a set and the others.
+pub(crate) fn divide(runs: Vec<Run>, set: &BTreeSet<u64>) -> (Vec<Run>, Vec<Run>) {
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for (mut from, to) in runs {
+        for seq in set.range(from..=to) {
+            if from < *seq {
+                outside.push((from, *seq - 1));
+            }
+            extend(&mut inside, (*seq, *seq));
+            from = *seq + 1;
+        }
+        if from <= to {
+            outside.push((from, to));
+        }
+    }
+    (inside, outside)
 }
 
 /// Adds a run behind the others, or to the last one.

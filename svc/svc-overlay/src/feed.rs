@@ -69,6 +69,20 @@ impl FromStr for Cursor {
     }
 }
 
+impl Cursor {
+    /// Where it is in what one shard of this node tells; `is_ours` says whether a place is of a life of this node's shards.
+    fn within(&self, shard: u16, is_ours: impl Fn(&Place) -> bool) -> After {
+        let At::Shards(places) = &self.0 else { return After::Unknown };
+        match places.iter().find(|place| place.shard == shard) {
+            Some(place) => After::Heard { life: place.life, number: place.number },
+            // All of it was issued here: it was not of this shard's topics before.
+            None if places.iter().all(is_ours) => After::Now,
+            // Another node, or this one before it was restarted, had its topics on other shards.
+            None => After::Unknown,
+        }
+    }
+}
+
 /// What is published in several topics and in those that patterns mean, from the moment it was asked for. Ends when dropped.
 #[derive(Debug)]
 pub struct Feed(Kind);
@@ -151,15 +165,8 @@ impl Many {
             shared: Arc::clone(shared),
         };
         let sink = |_shard| Sink::new(number, sender.clone(), &due, room);
-        let was = |shard: u16| match after.as_ref().map(|Cursor(at)| at) {
-            None => After::Now,
-            Some(At::Topic(_)) => After::Unknown,
-            Some(At::Shards(places)) => {
-                let place = places.iter().find(|place| place.shard == shard);
-                // It was not of this shard's topics before.
-                place.map_or(After::Now, |place| After::Heard { life: place.life, number: place.number })
-            }
-        };
+        let is_ours = |place: &Place| shared.gossip.life_of(place.shard) == Some(place.life);
+        let was = |shard| after.as_ref().map_or(After::Now, |cursor| cursor.within(shard, is_ours));
         let joined = shared.gossip.join(&Arc::new(filter.clone()), holder, sink, was).await?;
         many.first = first_told(&joined);
         many.places = joined.into_iter().map(|joined| joined.place).collect();
@@ -211,6 +218,21 @@ fn first_told(joined: &[Joined]) -> Option<Delivery> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shard_that_a_cursor_does_not_list_is_known_only_if_all_that_it_lists_are_of_this_node() {
+        // This node's shards are in the lives 70 and 71.
+        let is_ours = |place: &Place| place.shard < 2 && place.life == 70 + u64::from(place.shard);
+        let within = |text: &str, shard| text.parse::<Cursor>().expect("a cursor").within(shard, is_ours);
+        assert_eq!(within("0:70-5.1:71-6", 1), After::Heard { life: 71, number: 6 });
+        assert_eq!(within("0:70-5", 1), After::Now, "topics of that shard are new in the subscription");
+        // Of a node with one shard, of one with three, and of this one before it was started again.
+        assert_eq!(within("0:50-5", 0), After::Heard { life: 50, number: 5 });
+        for elsewhere in ["0:50-5", "2:72-5", "0:70-5.2:72-9", "0:71-5"] {
+            assert_eq!(within(elsewhere, 1), After::Unknown, "{elsewhere}");
+        }
+        assert_eq!(within("70-5", 0), After::Unknown, "of one topic");
+    }
 
     #[test]
     fn cursors_read_as_they_are_written() {

@@ -36,7 +36,7 @@ pub(crate) const METRICS_BUFFER: LockSpec = LockSpec {
 };
 
 /// Why publications do not get through.
-pub(crate) const REASONS: [&str; 14] = [
+pub(crate) const REASONS: [&str; 15] = [
     "backpressure",
     "closed",
     "quota",
@@ -51,6 +51,7 @@ pub(crate) const REASONS: [&str; 14] = [
     "publishers",
     "unproven",
     "unlisted",
+    "unsigned",
 ];
 
 /// One entry of the report: publications of one publisher, numbered in a row.

@@ -1,6 +1,6 @@
 //! Event streams: one topic, several, patterns, and going on after a cut.
 
-use super::{Events, OPEN, TopicNode};
+use super::{Events, OPEN, TopicNode, settings};
 
 #[test]
 fn what_is_published_is_heard_by_name_and_by_pattern() {
@@ -103,5 +103,53 @@ fn what_is_gone_is_named_to_whoever_comes_back_too_late() {
             ["6", "7", "8", "9"],
             "{path}"
         );
+    }
+}
+
+#[test]
+fn an_id_of_a_node_with_other_cores_gets_not_resumed_and_all_that_is_kept() {
+    let node = TopicNode::start(OPEN);
+    let topics: Vec<String> = (0..8).map(|n| format!("room.{n}")).collect();
+    for topic in &topics {
+        node.publish(topic, topic);
+    }
+    // As a node with one core would issue it, and one with more than this one has.
+    for id in ["0:1-1", "0:1-1.1:2-1.2:3-1", "7:1-1"] {
+        let id = format!("last-event-id: {id}\r\n");
+        let mut events = Events::open(node.api, "room.*/events", &id);
+        assert_eq!(events.next().kind, "not_resumed", "{id}");
+        let mut heard: Vec<String> = topics.iter().map(|_| events.text()).collect();
+        heard.sort();
+        assert_eq!(heard, topics, "{id}");
+        // Whichever core has the topics.
+        for pair in topics.windows(2) {
+            let path = format!("{}/events?topic={}", pair[0], pair[1]);
+            let mut events = Events::open(node.api, &path, &id);
+            assert_eq!(events.next().kind, "not_resumed", "{id} {path}");
+            let mut heard = [events.text(), events.text()];
+            heard.sort();
+            assert_eq!(heard, pair, "{id}");
+        }
+    }
+}
+
+#[test]
+fn who_comes_back_after_the_node_left_a_topic_is_told_so() {
+    let lines = |topics: &str| format!("security = \"plaintext\"\ntopics = {topics}\n");
+    let node = TopicNode::start_in(tempfile::tempdir().unwrap(), &lines("[\"w.1\"]"), OPEN, "");
+    let paths = ["w.%3E/events", "w.1/events?topic=w.2", "w.1/events"];
+    let mut ids = Vec::new();
+    for path in paths {
+        let mut events = Events::open(node.api, path, "");
+        node.publish("w.1", "heard");
+        ids.push(events.next().id);
+    }
+    node.publish("w.1", "kept until the topic is left");
+    node.node.reload(&settings(node.api, node.overlay, &lines("[]"), OPEN, ""));
+    for (path, id) in paths.iter().zip(ids) {
+        let mut events = Events::open(node.api, path, &format!("last-event-id: {id}\r\n"));
+        assert_eq!(events.next().kind, "not_resumed", "{path}");
+        node.publish("w.1", "after");
+        assert_eq!(events.text(), "after", "{path}");
     }
 }

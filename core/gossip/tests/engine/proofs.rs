@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Bench, entry, node, proof, publication, topic, unproven};
-use gossip::{Action, Event, LossReason, PeerKey, Settings, Verdict};
+use gossip::{Action, Event, GapReason, LossReason, PeerKey, Settings, Verdict};
 use oap::{Entry, Head, IHave, Message, Publication};
 
 /// A bench whose neighbours are 1, which is honest and publishes, and 2, which is not.
@@ -208,4 +208,71 @@ fn a_node_that_meets_a_later_life_of_its_own_goes_on_after_it() {
     );
     assert!(bench.delivered().contains(&(node(0), 9)), "what it published then is news to it");
     bench.pass(Duration::from_secs(1));
+}
+
+#[test]
+fn a_relay_is_not_blamed_for_a_publication_that_its_topic_demands_a_signature_of() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.join(97);
+    let with = |signature: Option<[u8; 64]>| Publication { signature, ..publication(97, 1) };
+    for signature in [None, Some([1; 64])] {
+        bench.hear(1, Message::Publish(with(signature)));
+        assert_eq!(bench.losses(), [LossReason::Unsigned], "{signature:?}");
+        assert!(bench.delivered().is_empty() && !bench.is_misbehaviour_seen(), "{signature:?}");
+        bench.take();
+    }
+    // Nor is a publisher that does not know that the topic is signed here.
+    bench.hear(97, Message::Publish(Publication { hops: 0, ..with(None) }));
+    assert!(bench.losses() == [LossReason::Unsigned] && !bench.is_misbehaviour_seen());
+    bench.take();
+    // The publisher's own is still taken.
+    bench.hear(1, Message::Publish(with(Some([97; 64]))));
+    assert_eq!(bench.delivered(), [(node(97), 1)]);
+}
+
+#[test]
+fn who_sends_what_it_must_know_to_be_wrong_is_blamed() {
+    let signed = Publication { signature: Some([97; 64]), ..publication(97, 1) };
+    let wrong_body = Publication { body: bytes::Bytes::from_static(b"something else"), ..signed.clone() };
+    let wrong_signature = Publication { signature: Some([1; 64]), hops: 0, ..signed };
+    for (from, wrong) in [(1, wrong_body), (97, wrong_signature)] {
+        let mut bench = Bench::new(Settings::default());
+        bench.join(from);
+        bench.hear(from, Message::Publish(wrong));
+        assert!(bench.losses() == [LossReason::Mismatch] && bench.is_misbehaviour_seen(), "{from}");
+    }
+}
+
+#[test]
+fn what_comes_only_without_a_signature_is_named_once_and_as_that() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    let send = |bench: &mut Bench, seq, signature| {
+        bench.hear(1, Message::Publish(Publication { signature, ..publication(97, seq) }));
+    };
+    send(&mut bench, 1, Some([97; 64]));
+    bench.hear_heads(1, &[entry(97, 5)]);
+    bench.take();
+    let mut all = Vec::new();
+    for _ in 0..1500 {
+        bench.pass(Duration::from_millis(10));
+        for message in bench.said_to(1) {
+            let wanted = match message {
+                Message::IWant(want) => want.entries,
+                Message::Graft(graft) => graft.missing.into_iter().collect(),
+                _ => Vec::new(),
+            };
+            // It has no five.
+            wanted.iter().filter(|entry| entry.seq < 5).for_each(|entry| send(&mut bench, entry.seq, None));
+        }
+        all.extend(bench.gaps());
+        assert!(!bench.is_misbehaviour_seen());
+        let losses = bench.losses();
+        all.iter().for_each(|gap| assert_eq!(gap.publisher, node(97)));
+        assert!(losses.iter().all(|loss| *loss == LossReason::Unsigned) && losses.len() <= 3, "{losses:?}");
+        bench.take();
+    }
+    let named: Vec<_> = all.iter().map(|gap| (gap.from, gap.to, gap.reason)).collect();
+    assert_eq!(named, [(5, 5, GapReason::Unavailable), (2, 4, GapReason::Unsigned)]);
 }

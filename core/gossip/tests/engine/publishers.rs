@@ -1,5 +1,7 @@
 //! Who makes room for whom when there are too many publishers.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use crate::support::{Bench, entry, node, proof, topic};
 use bytes::Bytes;
 use gossip::{Action, GapReason, Settings};
@@ -128,4 +130,115 @@ fn how_often_one_peer_has_others_make_room_is_bounded_by_time() {
     bench.hear_publication(3, 10, 1);
     bench.hear_publication(3, 99, 1);
     assert_eq!(bench.delivered().len(), 2);
+}
+
+/// Heads of these lives of node 8, each of which has published three times.
+fn heads_of(lives: std::ops::RangeInclusive<u64>) -> Vec<Head> {
+    let entry = |incarnation| Entry { publisher: node(8), incarnation, seq: 3 };
+    lives.map(|life| Head { entry: entry(life), proof: proof(entry(life)) }).collect()
+}
+
+/// The lives of node 8 that a neighbour was told of.
+fn told(bench: &mut Bench, neighbour: u8) -> BTreeSet<u64> {
+    let heads = |message: Message| match message {
+        Message::IHave(have) => have.heads,
+        _ => Vec::new(),
+    };
+    let heads = bench.said_to(neighbour).into_iter().flat_map(heads);
+    heads.filter(|head| head.entry.publisher == node(8)).map(|head| head.entry.incarnation).collect()
+}
+
+#[test]
+fn lives_that_are_not_followed_any_more_are_still_told_of() {
+    let mut bench = bench();
+    for life in 1..=8 {
+        for seq in 1..=3 {
+            let entry = Entry { publisher: node(8), incarnation: life, seq };
+            let publication = Publication::new(entry.in_topic(&topic()), Bytes::from_static(b"text"));
+            let proof = Some(proof(entry).into());
+            bench.hear(1, Message::Publish(Publication { hops: 1, proof, ..publication }));
+        }
+    }
+    assert_eq!((bench.delivered().len(), bench.gaps()), (24, Vec::new()));
+    bench.take();
+    bench.join(9);
+    assert_eq!(told(&mut bench, 9), (1..=8).collect(), "a peer that comes is told of all");
+    bench.take();
+    bench.sent(9, 0);
+    bench.pass(Duration::from_secs(3));
+    assert_eq!(told(&mut bench, 9), (1..=8).collect(), "and so does the heartbeat");
+}
+
+#[test]
+fn each_publication_of_more_lives_than_are_followed_is_named_once() {
+    for order in 0..3 {
+        let mut bench = bench();
+        let mut heads = heads_of(1..=8);
+        match order {
+            0 => {}
+            1 => heads.reverse(),
+            _ => heads.rotate_left(4),
+        }
+        // Some are told of again and again, and nobody has any of them.
+        for _ in 0..3 {
+            for heads in heads.chunks(3) {
+                let heads = heads.to_vec();
+                bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+            }
+            bench.pass(Settings::default().patience);
+        }
+        let gaps = bench.gaps().into_iter().filter(|gap| gap.publisher == node(8));
+        let mut named: Vec<_> =
+            gaps.flat_map(|gap| (gap.from..=gap.to).map(move |seq| (gap.incarnation, seq))).collect();
+        named.sort_unstable();
+        let all: Vec<_> = (1..=8).flat_map(|life| (1..=3).map(move |seq| (life, seq))).collect();
+        assert_eq!(named, all, "{order}");
+        assert!(!bench.is_misbehaviour_seen());
+    }
+}
+
+#[test]
+fn a_head_of_a_life_that_is_not_followed_is_checked_too() {
+    let mut bench = bench();
+    let mut heads = heads_of(2..=5);
+    bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: heads.clone() }));
+    bench.take();
+    heads[0].entry.incarnation = 1;
+    bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+    assert!(bench.is_misbehaviour_seen() && bench.gaps().is_empty());
+}
+
+#[test]
+fn lives_that_are_remembered_are_bounded() {
+    let mut bench = bench();
+    for heads in heads_of(1..=1000).chunks(8) {
+        let heads = heads.to_vec();
+        bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads }));
+        bench.pass(Duration::from_secs(1));
+    }
+    bench.take();
+    bench.join(9);
+    let told = told(&mut bench, 9);
+    assert!(told.len() <= 68 && told.contains(&1000), "{}", told.len());
+    // Those that are not remembered any more are not named again.
+    bench.take();
+    bench.hear(1, Message::IHave(IHave { topic: topic(), entries: Vec::new(), heads: heads_of(1..=100) }));
+    assert_eq!(bench.gaps(), []);
+}
+
+#[test]
+fn a_node_that_goes_on_in_a_later_life_signs_what_it_published_in_the_one_before() {
+    let mut bench = Bench::new(Settings::default());
+    (1..=50).for_each(|ticket| bench.publish(ticket));
+    bench.join(1);
+    bench.take();
+    bench.hear_heads(1, &[Entry { publisher: node(0), incarnation: 900, seq: 3 }]);
+    bench.sent(1, 0);
+    bench.pass(Duration::from_secs(2));
+    let heads = bench.said_to(1).into_iter().filter_map(|message| match message {
+        Message::IHave(have) => Some(have.heads),
+        _ => None,
+    });
+    let own = heads.flatten().filter(|head| head.entry.incarnation == 1).map(|head| head.entry.seq);
+    assert_eq!(own.max(), Some(50));
 }

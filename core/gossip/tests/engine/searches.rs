@@ -1,6 +1,9 @@
 //! What a search for missing publications costs, and what it does not wait for.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use crate::support::{Bench, entry, node, proof, topic};
 use gossip::{Action, Event, Settings};
@@ -99,4 +102,80 @@ fn many_searches_share_what_is_asked_for() {
     let most = outstanding.values().map(BTreeSet::len).max().unwrap_or(0);
     assert!(most <= 256, "{most} of one publisher");
     assert!(outstanding.contains_key(&node(200)));
+}
+
+/// Lets a neighbour answer at most `most` of the requests that wait, in their order, each once, and time pass.
+fn answer_slowly(
+    bench: &mut Bench,
+    waiting: &mut VecDeque<u64>,
+    most: usize,
+    time: Duration,
+) -> Vec<(u64, u64)> {
+    let wanted = asked(bench, 1);
+    let gaps = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    bench.take();
+    for entry in wanted {
+        if !waiting.contains(&entry.seq) {
+            waiting.push_back(entry.seq);
+        }
+    }
+    for seq in waiting.drain(..most.min(waiting.len())) {
+        bench.hear_publication(1, 1, seq);
+    }
+    bench.pass(time);
+    gaps
+}
+
+#[test]
+fn what_a_neighbour_gives_out_slowly_is_waited_for() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.hear_publication(1, 1, 1);
+    bench.hear_heads(1, &[entry(1, 12_000)]);
+    let (mut waiting, mut delivered) = (VecDeque::new(), 0);
+    // Some 500 a second, of which a tenth was sent before.
+    for _ in 0..3000 {
+        assert_eq!(answer_slowly(&mut bench, &mut waiting, 5, Duration::from_millis(10)), []);
+        delivered += bench.delivered().len();
+    }
+    assert_eq!(delivered, 11_999);
+}
+
+#[test]
+fn what_nobody_has_is_named_after_the_rest_has_come_and_the_time_allowed_has_passed() {
+    let settings = Settings::default();
+    let mut bench = Bench::new(settings.clone());
+    bench.join(1);
+    bench.hear_publication(1, 1, 1);
+    bench.hear_heads(1, &[entry(1, 10)]);
+    bench.pass(settings.patience - Duration::from_secs(1));
+    bench.hear_publication(1, 1, 4);
+    // Later ones are no progress of this search.
+    bench.pass(Duration::from_secs(9));
+    (11..20).for_each(|seq| bench.hear_publication(1, 1, seq));
+    assert_eq!(bench.gaps(), []);
+    bench.pass(Duration::from_secs(2));
+    let gaps: Vec<_> = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    assert_eq!(gaps, [(2, 3), (5, 10)]);
+}
+
+#[test]
+fn a_neighbour_that_gives_out_one_at_a_time_delays_the_naming_of_the_others_only_so_long() {
+    let settings = Settings::default();
+    let mut bench = Bench::new(settings.clone());
+    bench.join(1);
+    bench.hear_publication(1, 1, 1);
+    bench.hear_heads(1, &[entry(1, 100)]);
+    let most = 12 * settings.patience.as_secs();
+    for second in 0..most {
+        assert_eq!(bench.gaps(), [], "after {second} seconds");
+        if second % 9 == 0 {
+            bench.hear_publication(1, 1, 2 + second / 9);
+        }
+        bench.pass(Duration::from_secs(1));
+        bench.actions.retain(|action| matches!(action, Action::Gap(_)));
+    }
+    bench.pass(Duration::from_secs(2));
+    let named: Vec<_> = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    assert_eq!(named, [(16, 100)]);
 }

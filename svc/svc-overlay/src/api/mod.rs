@@ -14,6 +14,7 @@ mod frames;
 pub mod fuzzing;
 mod metrics;
 mod places;
+mod publishing;
 mod route;
 mod service;
 mod socket;

@@ -13,7 +13,6 @@ use oap::Topic;
 use quota::{Bucket, Forgettable, Rate, ShardedBook};
 use ron_kernel::{Scope, supervisor::Children};
 use ron_transport::caps::ClientKey;
-use tokio::sync::Semaphore;
 use topics::Filter;
 use types::{Deadline, Moment, Reason, Refusal};
 
@@ -21,6 +20,7 @@ use super::{
     access::{Caller, Origins},
     metrics::{ApiMetrics, TooMuch},
     places::{Full, Place, PlaceLimits, Places},
+    publishing::{NoTurn, Publishing, Turn},
     topology::SOCKET,
 };
 use crate::{ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, gossip::By, shared::Shared};
@@ -101,7 +101,7 @@ pub(super) struct State {
     books: [ShardedBook<Who, Allowance, RandomState>; 2],
     /// For those who find no room in a book.
     others: [Bucket; 2],
-    publishing: Semaphore,
+    publishing: Publishing<Who>,
     /// Makes the numbers of applications.
     numbers: RandomState,
 }
@@ -118,7 +118,7 @@ impl State {
             places: Arc::default(),
             books: [book(), book()],
             others: Default::default(),
-            publishing: Semaphore::new(config.max_publishing),
+            publishing: Publishing::new(config.max_publishing, CALLERS),
             numbers: RandomState::new(),
         });
         let watched = Arc::downgrade(&state);
@@ -198,6 +198,22 @@ impl State {
         })
     }
 
+    /// Takes a place for a publication that waits for its verdict.
+    fn turn(&self, who: Who) -> Result<Turn<'_>, Refusal> {
+        // A Unix socket is a local proxy's, which speaks for many.
+        let who = Some(&who).filter(|who| **who != Who::Client(ClientKey::Unix));
+        self.publishing.take(who, self.scope.clock().now()).map_err(|full| {
+            self.metrics.too_much(TooMuch::Publishing);
+            let (reason, detail) = match full {
+                NoTurn::Node => (Reason::Busy, "as many publications wait for their verdicts as may"),
+                NoTurn::Share => {
+                    (Reason::Quota, "half of `overlay.api.max_publishing` publications of this caller wait")
+                }
+            };
+            Refusal::new(reason, detail).retry_after(BUSY_RETRY)
+        })
+    }
+
     /// Publishes, and tells what became of it, before `wished`.
     pub(super) async fn publish(
         &self,
@@ -211,11 +227,7 @@ impl State {
             return Err(OverlayError::FrameTooLarge.into());
         }
         self.overlay.admit_publication()?;
-        let Ok(_permit) = self.publishing.try_acquire() else {
-            self.metrics.too_much(TooMuch::Publishing);
-            let detail = "as many publications wait for their verdicts as may";
-            return Err(Refusal::new(Reason::Busy, detail).retry_after(BUSY_RETRY));
-        };
+        let _turn = self.turn(who)?;
         let patience = self.settings.load().publish_timeout;
         let deadline = wished.tightened(self.scope.clock().within(patience));
         // A node that is idle would still publish it: nobody waits for that any more.

@@ -63,7 +63,8 @@ pub struct ApiConfig {
     pub publish_rps: u32,
     /// Publications per second from one address, whatever its tokens, with a burst of one second. 0 for no limit.
     pub client_publish_rps: u32,
-    /// Publications of all callers that may wait for their verdict; more are answered 429 `busy`.
+    /// Publications of all callers that may wait for their verdict; more are answered 429 `busy`. One token, or one
+    /// address without a token, has at most half of them; more are answered 429 `quota`.
     pub max_publishing: usize,
     /// How long a publication may wait for its verdict; a caller may ask for less.
     pub publish_timeout: HumanDuration,

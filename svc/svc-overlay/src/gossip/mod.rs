@@ -15,7 +15,13 @@ mod signatures;
 mod subscribers;
 mod waiting;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use gossip::{Claim, Settings};
@@ -91,6 +97,8 @@ struct Handle {
     ingress: Sender<Batch>,
     commands: Sender<Command>,
     feedback: Arc<Feedback>,
+    /// The life that the shard's events are numbered in; zero before its task has begun.
+    life: AtomicU64,
     /// How long what others hand over waits: in the ingress queue, and in that of commands.
     waiting: [Waiting; 2],
     /// Subscribers that have gone and are still known; no more than there are.
@@ -190,6 +198,7 @@ impl Gossip {
                 ingress,
                 commands,
                 feedback: Arc::default(),
+                life: AtomicU64::new(0),
                 waiting: Default::default(),
                 departed: Ranked::new(&locks::DEPARTED, Vec::new()),
                 followed: Ranked::new(&locks::FOLLOWED, None),
@@ -217,6 +226,11 @@ impl Gossip {
     /// Returns the number of shards.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
+    }
+
+    /// The life that a shard's events are numbered in; [`None`] if there is no such shard.
+    pub(crate) fn life_of(&self, shard: u16) -> Option<u64> {
+        self.shards.get(usize::from(shard)).map(|shard| shard.life.load(Relaxed))
     }
 
     /// Where a reader gathers what it hands over.

@@ -4,7 +4,7 @@ mod wishes;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -137,6 +137,7 @@ impl Shard {
         let keys = Box::new(Keys(Arc::clone(shared)));
         let engine = Engine::new(shared.me, incarnation, settings, keys, fastrand::u64(..))?;
         shared.gossip.shards[index].feedback.open();
+        shared.gossip.shards[index].life.store(incarnation, Relaxed);
         Ok(Self {
             shared: Arc::clone(shared),
             index: u16::try_from(index).unwrap_or(u16::MAX),

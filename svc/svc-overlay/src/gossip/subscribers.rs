@@ -1,5 +1,6 @@
 //! Subscribers of this node, and what they hear.
 
+mod catch_up;
 mod relayed;
 mod wild;
 
@@ -29,6 +30,8 @@ use crate::{
     losses::LossReport,
     metrics::OverlayMetrics,
 };
+use catch_up::LeftTopics;
+pub(crate) use catch_up::{After, Joined};
 pub use gossip::Gap;
 use wild::Wild;
 
@@ -173,26 +176,6 @@ fn size(delivery: &Delivery) -> usize {
     }
 }
 
-/// Where a subscriber of many topics was in what this shard tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// Start with the next event.
-    Now,
-    /// Resume after this event.
-    Heard { life: u64, number: u64 },
-    /// It was somewhere, and where is not known.
-    Unknown,
-}
-
-/// A subscriber of many topics is there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Joined {
-    /// What it has heard by now.
-    pub(crate) place: Place,
-    /// Events after the one it heard last that are not kept any more, at most; absent if nobody knows.
-    pub(crate) gone: Option<u64>,
-}
-
 /// The subscribers of a shard, by topic. A subscriber with a pattern is one of every local topic that matches it.
 #[derive(Debug)]
 pub(super) struct Subscribers {
@@ -216,6 +199,8 @@ pub(super) struct Subscribers {
     bytes: usize,
     /// Subscribers that were found to have gone.
     gone: Vec<u64>,
+    /// Topics that were left, and what was kept of them with them.
+    left: LeftTopics,
 }
 
 /// Who hears of a topic, and what they were told lately.
@@ -252,6 +237,7 @@ impl Subscribers {
             supplies,
             bytes: 0,
             gone: Vec::new(),
+            left: LeftTopics::default(),
         }
     }
 
@@ -297,34 +283,7 @@ impl Subscribers {
             audience.sinks.insert(sink.number, Arc::clone(&sink));
         }
         self.add_wild(filter, holder, &sink);
-        self.catch_up(topics, &sink, after)
-    }
-
-    /// Tells a new subscriber of many topics what came after what it heard last, in the order in which it was told.
-    fn catch_up(&self, topics: &[Topic], sink: &Sink, after: After) -> Joined {
-        let place = |number| Place { shard: self.shard, life: self.life, number };
-        let heard = match after {
-            After::Now => return Joined { place: place(self.told), gone: Some(0) },
-            After::Heard { life, number } if life == self.life && number <= self.told => Some(number),
-            After::Heard { .. } | After::Unknown => None,
-        };
-        let (mut gone, mut kept) = (0_u64, Vec::new());
-        for audience in topics.iter().filter_map(|topic| self.topics.get(topic)) {
-            let (lost, events) = audience.retention.after_number(heard.unwrap_or(0));
-            gone = gone.saturating_add(lost);
-            kept.extend(events);
-        }
-        kept.sort_unstable_by_key(|(number, _, _)| *number);
-        // The newest ones; what there is no room for is missed.
-        let over = kept.len().saturating_sub(SUBSCRIBER.capacity - 1);
-        let offered = kept.into_iter().skip(over).map(|(number, id, event)| Heard {
-            id,
-            place: place(number),
-            delivery: event.clone(),
-        });
-        let refused = offered.filter(|heard| sink.offer(heard, 0).is_err()).count();
-        let gone = gone.saturating_add((over + refused) as u64);
-        Joined { place: place(heard.unwrap_or(0)), gone: heard.map(|_| gone) }
+        self.catch_up(topics, filter, &sink, after)
     }
 
     /// Forgets a subscriber; whether it was the last of a topic, so that this may be left at `leave_at`.
@@ -365,6 +324,7 @@ impl Subscribers {
     pub(super) fn end(&mut self, topic: &Topic) {
         if let Some(audience) = self.topics.remove(topic) {
             self.bytes -= audience.retention.bytes();
+            self.has_left(topic);
         }
         self.relays.remove(topic);
         self.supplies.forget(topic);
