@@ -66,6 +66,17 @@ impl Intent {
     }
 }
 
+/// The idempotency key under which the ledger keeps which run follows another in the chain of a policy:
+/// `reward/chain/` and the commitment of the run before, or the policy's id for the first run. A policy's id has no colon
+/// and a commitment has one, so that the two are different.
+///
+/// The key does not name the run that follows. So a second run that takes over the same amounts meets the key with
+/// another body, and the ledger refuses it, whatever their epochs are.
+#[must_use]
+pub fn chain_key(policy: &str, previous: Option<&str>) -> String {
+    format!("reward/chain/{}", previous.unwrap_or(policy))
+}
+
 /// Cuts the transfers of a run into its batches.
 pub(crate) fn batches(
     manifest: &Manifest,

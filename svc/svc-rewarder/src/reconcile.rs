@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use rewards::Run;
 use ron_ledger::{Key, Ledger, LedgerError, Link};
 
 use crate::{
@@ -25,9 +24,6 @@ const PAGES_PER_STEP: usize = 16;
 const MAX_DIFFERENCES: usize = 1024;
 /// Epochs that the condition names.
 const NAMED: usize = 4;
-
-/// Epochs before a new run that are looked up in the ledger, back to the run that it follows.
-const MAX_BETWEEN: u64 = 512;
 
 /// What the ledger lacks of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +140,7 @@ pub(crate) async fn difference(shared: &Shared, record: &Record) -> Result<Diffe
     let look = move |ledger: &dyn Ledger| {
         let mut found = Difference { missing: 0, first: 0 };
         for batch in 0..posted {
-            if paid_under(ledger, epoch, batch)?.as_ref() != Some(&run_key) {
+            if paid_under(ledger, epoch, batch)?.is_none_or(|(_, paid_by)| paid_by != run_key) {
                 found.first = if found.missing == 0 { batch } else { found.first };
                 found.missing += 1;
             }
@@ -168,40 +164,14 @@ pub(crate) async fn is_paid(shared: &Shared, record: &Record) -> Result<bool, No
     ledger::call(shared, "look for an epoch", look).await
 }
 
-/// What the ledger has paid that a new run of a chain does not follow: another run of the same epoch, or a run of an epoch
-/// since the one before that the store does not know. A store from an older backup would carry amounts over that were
-/// paid meanwhile. `None` if the ledger has nothing of the kind.
-pub(crate) async fn contradiction(shared: &Shared, run: &Run) -> Result<Option<String>, RewarderError> {
-    let Some(brought) = run.brought() else { return Ok(None) };
-    let (epoch, key) = (run.epoch().number(), run.key().to_string());
-    let after = brought.previous.as_ref().map_or(epoch, |before| before.epoch.number().saturating_add(1));
-    let first = after.max(epoch.saturating_sub(MAX_BETWEEN));
-    let look = move |ledger: &dyn Ledger| {
-        let mut found = Vec::new();
-        for epoch in (first..epoch).chain([epoch]) {
-            found.extend(paid_under(ledger, epoch, 0)?.map(|paid_by| (epoch, paid_by)));
-        }
-        Ok(found)
-    };
-    let found = ledger::call(shared, "look for later runs", look).await;
-    for (paid, paid_by) in found.map_err(|error| RewarderError::Ledger(said(error)))? {
-        let known = if paid == epoch {
-            Some(key.clone())
-        } else {
-            let record = shared.with_store("find epoch", move |store| store.record(paid)).await?;
-            record.and_then(|record| record.run_key)
-        };
-        if known.as_ref() != Some(&paid_by) {
-            return Ok(Some(format!("the ledger has paid epoch {paid} by {paid_by}, and not by {known:?}")));
-        }
-    }
-    Ok(None)
-}
-
-/// The key of the run under whose name the ledger has a batch of an epoch.
-fn paid_under(ledger: &dyn Ledger, epoch: u64, batch: u64) -> Result<Option<String>, LedgerError> {
+/// The number of the request by which the ledger has a batch of an epoch, and the key of the run under whose name it has it.
+pub(crate) fn paid_under(
+    ledger: &dyn Ledger,
+    epoch: u64,
+    batch: u64,
+) -> Result<Option<(u64, String)>, LedgerError> {
     let Ok(key) = Key::new(&format!("reward/{epoch}/{batch}")) else { return Ok(None) };
-    Ok(ledger.request(&key)?.map(|request| request.reference.as_str().to_owned()))
+    Ok(ledger.request(&key)?.map(|request| (request.number, request.reference.as_str().to_owned())))
 }
 
 /// Has the batches that the ledger lacks of an epoch posted again, from the first of them on. Says what it lacks, and

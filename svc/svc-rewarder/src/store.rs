@@ -9,6 +9,7 @@
 
 mod chain;
 mod database;
+mod links;
 mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -22,6 +23,7 @@ use record::COLUMNS;
 
 pub use chain::{ChainPlace, Choice, Kept};
 pub use database::StoreError;
+pub use links::ChainRun;
 pub use record::{Record, State};
 
 /// A snapshot as it is listed.
