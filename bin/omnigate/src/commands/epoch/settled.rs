@@ -37,7 +37,7 @@ pub(super) fn settled(args: &TrustArgs, run: &Run) -> Result<Settled, Failure> {
         match find_payouts(&*ledger, &intent, pool).map_err(Failure::failed)? {
             FoundPayouts::Missing => return Ok(Settled::Missing(intent.key())),
             FoundPayouts::Paid(places) => {
-                parked.extend(places.into_iter().map(|at| intent.transfers[at].to.to_string()));
+                parked.extend(places.into_iter().map(|(at, _)| intent.transfers[at].to.to_string()));
             }
             FoundPayouts::Other => {
                 let message = format!("{} in the ledger is not what this run pays from {pool}", intent.key());
