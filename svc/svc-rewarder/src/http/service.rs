@@ -288,6 +288,7 @@ impl Handler {
         let said = json!({
             "epoch": epoch, "state": record.state.as_str(), "batches_posted": record.posted,
             "missing": found.missing, "first_missing": first, "posted_again": changed == Changed::Now,
+            "retired": found.is_retired,
         });
         let status = if changed == Changed::Now { StatusCode::ACCEPTED } else { StatusCode::OK };
         Ok(answer::document(status, &said))
