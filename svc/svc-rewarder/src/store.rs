@@ -21,7 +21,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use database::{Database, Value};
 use record::COLUMNS;
 
-pub use chain::{ChainPlace, Choice, Kept};
+pub use chain::{ChainPlace, Choice, DisputeRoom, Kept};
 pub use database::StoreError;
 pub use links::ChainRun;
 pub use record::{Record, State};

@@ -143,6 +143,8 @@ impl Handler {
             }
             Route::Disputes(epoch) if writes => {
                 ask::json_if_said(request)?;
+                // Whether somebody has a line is in the files, which another node may have computed.
+                let _ = self.file(*epoch, bundle::RUN).await;
                 documents::dispute(&self.shared, *epoch, body).await.map_err(refused)?
             }
             Route::Disputes(epoch) => documents::disputes(&self.shared, *epoch).await.map_err(refused)?,
