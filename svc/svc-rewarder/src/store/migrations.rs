@@ -47,9 +47,10 @@ const MIGRATIONS: [&str; 5] = [
     );",
     // The numbers of corrections that were to take effect in a run and do not.
     "ALTER TABLE rewarder_epochs ADD COLUMN left_out TEXT;",
-    // Among which objections one is counted, and the key that signed it.
+    // Among which objections one is counted, and the key that signed it; and the snapshots that have some rows.
     "ALTER TABLE rewarder_disputes ADD COLUMN room TEXT;
-    ALTER TABLE rewarder_disputes ADD COLUMN author TEXT;",
+    ALTER TABLE rewarder_disputes ADD COLUMN author TEXT;
+    CREATE INDEX IF NOT EXISTS rewarder_snapshots_by_object ON rewarder_snapshots (object);",
 ];
 
 /// Every table; those of PostgreSQL were in the schema `public` before they had one of their own.
