@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use types::ActorId;
 
-use crate::{AllocationLine, Amount, Digest, DocumentError, Manifest, Tree, digest::Domain};
+use crate::{AllocationLine, Amount, Digest, DocumentError, Epoch, Manifest, Payees, Tree, digest::Domain};
 
 pub use address::{AddressBook, AddressBookError, EvmAddress, InvalidAddress};
 pub use tree::{ClaimLeaf, ClaimTree, Keccak};
@@ -23,20 +23,21 @@ const NAMED: usize = 8;
 #[derive(Debug)]
 pub struct ClaimsBuilder<'a> {
     addresses: &'a AddressBook,
+    payees: Option<(&'a Payees, Epoch)>,
     leaves: Vec<Digest>,
     amounts: BTreeMap<EvmAddress, Amount>,
     paid: Amount,
     unbound: Unbound,
 }
 
-/// Payouts of actors that have no address.
+/// Payouts of actors whose receivers have no address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unbound {
-    /// The number of actors that are paid and have no address.
+    /// The number of actors that are paid and whose receivers have no address.
     pub actors: usize,
     /// What they are paid in all.
     pub amount: Amount,
-    /// The first of them.
+    /// The receivers of the first of them: the actors, or their payees.
     pub first: Vec<ActorId>,
 }
 
@@ -60,12 +61,26 @@ pub enum ClaimsError {
 }
 
 impl<'a> ClaimsBuilder<'a> {
-    /// Nothing is collected yet. Actors have the addresses of the book; one whose name is an address has that one
+    /// Nothing is collected yet. Receivers have the addresses of the book; one whose name is an address has that one
     /// unless the book says otherwise.
     #[must_use]
     pub const fn new(addresses: &'a AddressBook) -> Self {
         let unbound = Unbound { actors: 0, amount: Amount::ZERO, first: Vec::new() };
-        Self { addresses, leaves: Vec::new(), amounts: BTreeMap::new(), paid: Amount::ZERO, unbound }
+        Self {
+            addresses,
+            payees: None,
+            leaves: Vec::new(),
+            amounts: BTreeMap::new(),
+            paid: Amount::ZERO,
+            unbound,
+        }
+    }
+
+    /// Has actors paid to their payees, as this registry says for the epoch.
+    #[must_use]
+    pub const fn to_payees(mut self, payees: &'a Payees, epoch: Epoch) -> Self {
+        self.payees = Some((payees, epoch));
+        self
     }
 
     /// Takes the next line, given without its line feed.
@@ -80,13 +95,20 @@ impl<'a> ClaimsBuilder<'a> {
             return Ok(());
         }
         self.paid = self.paid.checked_add(line.payout).ok_or(ClaimsError::OtherRun)?;
-        let sum = match self.addresses.of(&line.actor) {
+        let receiver = self.receiver_of(line.actor);
+        let sum = match self.addresses.of(&receiver) {
             Some(address) => self.amounts.entry(address).or_default(),
-            None => self.unbound.add(line.actor),
+            None => self.unbound.add(receiver),
         };
         // No sum exceeds what is paid in all.
         *sum = sum.checked_add(line.payout).ok_or(ClaimsError::OtherRun)?;
         Ok(())
+    }
+
+    /// Whose account the payout of an actor goes to.
+    fn receiver_of(&self, actor: ActorId) -> ActorId {
+        let payee = self.payees.map(|(payees, epoch)| payees.payee_of(actor.as_str(), epoch));
+        payee.and_then(|payee| ActorId::new(payee).ok()).unwrap_or(actor)
     }
 
     /// The tree of all claims, and who is left out of it for want of an address. The lines have to be those of the run.
@@ -104,11 +126,11 @@ impl<'a> ClaimsBuilder<'a> {
 }
 
 impl Unbound {
-    /// Counts an actor; gives the sum that its payout is added to.
-    fn add(&mut self, actor: ActorId) -> &mut Amount {
+    /// Counts an actor by its receiver; gives the sum that its payout is added to.
+    fn add(&mut self, receiver: ActorId) -> &mut Amount {
         self.actors += 1;
-        if self.first.len() < NAMED {
-            self.first.push(actor);
+        if self.first.len() < NAMED && !self.first.contains(&receiver) {
+            self.first.push(receiver);
         }
         &mut self.amount
     }

@@ -7,7 +7,9 @@ use crate::{Amount, Digest, Epoch, Int, Json, Manifest};
 /// Money for one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// The actor that is paid.
+    /// The actor whose payout it is; `None` for the residual. It is no part of the body.
+    pub actor: Option<ActorId>,
+    /// The receiver: the actor, or its payee.
     pub to: ActorId,
     /// The amount, greater than zero.
     pub amount: Amount,
@@ -66,16 +68,29 @@ impl Intent {
     }
 }
 
+/// The idempotency key under which the ledger keeps which run follows another in the chain of a policy:
+/// `reward/chain/` and the commitment of the run before, or the policy's id for the first run. A policy's id has no colon
+/// and a commitment has one, so that the two are different.
+///
+/// The key does not name the run that follows. So a second run that takes over the same amounts meets the key with
+/// another body, and the ledger refuses it, whatever their epochs are.
+#[must_use]
+pub fn chain_key(policy: &str, previous: Option<&str>) -> String {
+    format!("reward/chain/{}", previous.unwrap_or(policy))
+}
+
 /// Cuts the transfers of a run into its batches.
 pub(crate) fn batches(
     manifest: &Manifest,
-    transfers: impl Iterator<Item = (String, Amount)>,
+    transfers: impl Iterator<Item = (Option<String>, String, Amount)>,
 ) -> impl Iterator<Item = Intent> {
     let (epoch, run_key, batches) = (manifest.epoch, manifest.run_key, manifest.batches);
     let size = manifest.ruleset.batch_size();
-    let mut transfers = transfers.map(|(to, amount)| {
-        let to = ActorId::new(&to).expect("actors were checked when they were taken in");
-        Transfer { to, amount }
+    let checked = |name: &str| ActorId::new(name).expect("actors were checked when they were taken in");
+    let mut transfers = transfers.map(move |(actor, to, amount)| Transfer {
+        actor: actor.as_deref().map(checked),
+        to: checked(&to),
+        amount,
     });
     (0..batches.get()).map(move |batch| Intent {
         epoch,

@@ -75,7 +75,7 @@ pub use excluded::{Excluded, ExclusionNotice, MAX_SNAPSHOT_ACTORS, MAX_SNAPSHOT_
 pub use explain::{Explanation, Points};
 pub use ids::{Epoch, InvalidName, Metric, PolicyId};
 pub use inputs::{InputSet, InputSetBuilder, Limits, SnapshotRows};
-pub use intents::{Intent, Transfer};
+pub use intents::{Intent, Transfer, chain_key};
 pub use json::{DocumentError, Int, Json, JsonError};
 pub use keys::{InvalidKey, PublicKey, Sign, Signature, Verify};
 pub use lines::{LineError, LineSearch};

@@ -317,9 +317,12 @@ impl Run {
     /// What is to be transferred, in batches. The same run gives the same batches under the same keys, always.
     pub fn batches(&self) -> impl Iterator<Item = Intent> {
         let paid = self.allocations().filter(|allocation| allocation.payout > Amount::ZERO);
-        let paid = paid.map(|allocation| (self.payee_of(allocation.actor).to_owned(), allocation.payout));
+        let paid = paid.map(|allocation| {
+            let payee = self.payee_of(allocation.actor).to_owned();
+            (Some(allocation.actor.to_owned()), payee, allocation.payout)
+        });
         let residual = pays_residual(&self.lines.policy, self.manifest.residual);
-        let residual = residual.map(|to| (to.as_str().to_owned(), self.manifest.residual));
+        let residual = residual.map(|to| (None, to.as_str().to_owned(), self.manifest.residual));
         intents::batches(&self.manifest, paid.chain(residual))
     }
 

@@ -4,7 +4,7 @@
 //! Release builds have none of them, unless they are built with the feature `crash-points`.
 
 /// Every point, in the order in which an epoch passes them.
-pub const CRASH_POINTS: [&str; 22] = [
+pub const CRASH_POINTS: [&str; 24] = [
     "seal.before_file",
     "seal.after_file",
     "seal.after_insert",
@@ -22,6 +22,8 @@ pub const CRASH_POINTS: [&str; 22] = [
     "computed.after_update",
     "emit.before_update",
     "emit.after_update",
+    "link.before_post",
+    "link.after_post",
     "batch.before_post",
     "batch.after_post",
     "batch.after_update",

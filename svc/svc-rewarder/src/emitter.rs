@@ -13,6 +13,7 @@ use crate::{
     calculus::Outcome,
     crash, files,
     ledger::{self, NotPaid},
+    links,
     metrics::Status,
     payouts,
     registry::Progress,
@@ -165,6 +166,9 @@ impl Emitter {
         {
             return Ok(Err(never));
         }
+        if let Err(not_paid) = links::post_before(shared, epoch).await? {
+            return Ok(Err(not_paid));
+        }
         crash::point("emit.before_update");
         let commitment = run.commitment().to_string();
         let named = commitment.clone();
@@ -173,6 +177,10 @@ impl Emitter {
             return Ok(Ok(()));
         }
         crash::point("emit.after_update");
+        // Not before the epoch is emitting: an order may take the run back until then, and another may follow instead.
+        if let Err(not_paid) = links::post(shared, run).await {
+            return Ok(Err(not_paid));
+        }
         let mut posted = record.posted;
         while posted < record.batches {
             let (from, run) = (posted, Arc::clone(run));

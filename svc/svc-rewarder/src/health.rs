@@ -32,9 +32,13 @@ impl Health {
             self.tell_of_quarantine().await;
             self.tell_of_parked().await;
             let _ = ledger::available(&self.shared).await;
-            reconciler.step(&self.shared).await;
+            let is_complete = reconciler.step(&self.shared).await;
             if !is_tidy {
                 is_tidy = self.tidy().await;
+            }
+            // An epoch that is retired cannot be posted again.
+            if is_complete && let Err(error) = self.retire().await {
+                tracing::warn!(%error, "epochs could not be retired");
             }
             if let Err(error) = self.let_go().await {
                 tracing::warn!(%error, "old files could not be removed");
@@ -116,17 +120,25 @@ impl Health {
         }
     }
 
-    /// Retires epochs that are settled and older than those to keep, and removes the files and rows of retired ones.
-    async fn let_go(&self) -> Result<(), RewarderError> {
+    /// Retires epochs that are settled and older than those to keep, and removes the rows of retired ones.
+    async fn retire(&self) -> Result<(), RewarderError> {
         let keep = self.shared.settings.load().retain_epochs;
         let (shared, unix) = (Arc::clone(&self.shared), self.shared.unix().as_secs());
         let window = shared.windows.duration().as_secs().saturating_mul(keep);
-        let remove = move || {
-            let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
+        let retire = move || {
             if keep > 0 && shared.store.retire(keep, unix.saturating_sub(window), unix)? > 0 {
                 shared.store.prune()?;
             }
-            // Another node may have retired them.
+            Ok(())
+        };
+        self.shared.scope.blocking().run("retire epochs", retire).await?
+    }
+
+    /// Removes the files of retired epochs, which another node may have retired.
+    async fn let_go(&self) -> Result<(), RewarderError> {
+        let shared = Arc::clone(&self.shared);
+        let remove = move || {
+            let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
             for epoch in shared.artifacts.epochs().map_err(failed)? {
                 if shared.store.record(epoch)?.is_some_and(|record| record.retired_at.is_some()) {
                     shared.artifacts.remove(epoch).map_err(failed)?;

@@ -1,15 +1,16 @@
 //! One intent in the ledger: a batch under its key, with a payout whose receiver cannot be paid kept in an account of its own.
 //!
 //! A receiver whose account counts something else, or is full, must not keep a thousand others from being paid. Its payout
-//! is *parked*: it goes to `parked/` and the actor's name, in the same batch, so that the sums close and the key is used
-//! once. Whoever releases it moves it on, by a transfer of the ledger. Which payouts are parked is decided when a batch is
+//! is *parked*: it goes to `parked/` and the receiver's name, in the same batch, so that the sums close and the key is used
+//! once. If that account cannot take it either, as after the pool has changed its asset, it goes to an account that is named
+//! after the pool's asset too. Whoever releases it moves it on, by a transfer of the ledger. Which payouts are parked is decided when a batch is
 //! posted and stands in the ledger alone: a process that finds other decisions than its own under the key takes them over.
 
 use std::{collections::BTreeMap, io::Write};
 
 use rewards::{Intent, ParkedPayout, ParkedPayouts, bundle};
 use ron_ledger::{
-    AccountId, Amount, Batch, EntryKind, Key, Ledger, LedgerError, Reference, Refusal, Step, Transfer,
+    AccountId, Amount, Asset, Batch, EntryKind, Key, Ledger, LedgerError, Reference, Refusal, Step, Transfer,
 };
 
 use crate::{
@@ -26,6 +27,8 @@ pub(crate) type Parked = BTreeMap<usize, Why>;
 pub(crate) struct Why {
     code: &'static str,
     detail: String,
+    /// The account in which the payout is kept.
+    account: String,
 }
 
 /// What a ledger has under the key of an intent.
@@ -35,18 +38,13 @@ pub enum FoundPayouts {
     Missing,
     /// Something else than these payouts.
     Other,
-    /// These payouts. Those at these places of the intent are parked.
-    Paid(Vec<usize>),
+    /// These payouts. Those at these places of the intent are parked, in these accounts.
+    Paid(Vec<(usize, AccountId)>),
 }
 
 /// The name of an actor's account.
 fn account_of(actor: &str) -> String {
     format!("actor/{actor}")
-}
-
-/// The name of the account that keeps what an actor could not be paid.
-fn parked_of(actor: &str) -> String {
-    format!("parked/{actor}")
 }
 
 /// The batch of an intent. Its body is the run's key and the transfers, so another run's is a conflict.
@@ -55,7 +53,7 @@ fn batch(intent: &Intent, pool: &str, unix: u64, parked: &Parked) -> Result<Batc
     let from = AccountId::new(pool).map_err(|error| never(&error))?;
     let step = |(at, transfer): (usize, &rewards::Transfer)| {
         let actor = transfer.to.as_str();
-        let to = if parked.contains_key(&at) { parked_of(actor) } else { account_of(actor) };
+        let to = parked.get(&at).map_or_else(|| account_of(actor), |why| why.account.clone());
         let to = AccountId::new(&to).map_err(|error| never(&error))?;
         let amount = Amount::try_from(transfer.amount.minor()).map_err(|error| never(&error))?;
         Ok(Step::Transfer(Transfer { from: from.clone(), to, amount }))
@@ -94,6 +92,7 @@ pub fn find_payouts(
     if request.reference.as_str() != intent.run_key.to_string() {
         return Ok(FoundPayouts::Other);
     }
+    let asset = ledger.account(pool)?.map(|account| account.asset);
     let entries = ledger.snapshot()?.entries(request.first_entry.saturating_sub(1), request.entries)?;
     let mut moved = entries.iter().filter(|entry| !matches!(entry.kind, EntryKind::Open { .. }));
     let mut parked = Vec::new();
@@ -101,14 +100,16 @@ pub fn find_payouts(
         let Some(EntryKind::Move(found)) = moved.next().map(|entry| &entry.kind) else {
             return Ok(FoundPayouts::Other);
         };
-        let is_parked = found.to.as_str() == parked_of(transfer.to.as_str());
-        let is_paid = found.to.as_str() == account_of(transfer.to.as_str());
+        let (to, receiver) = (found.to.as_str(), transfer.to.as_str());
+        let in_asset = |asset: Asset| to == ParkedPayout::account_in_asset(receiver, asset.as_str());
+        let is_parked = to == ParkedPayout::account_of(receiver) || asset.is_some_and(in_asset);
+        let is_paid = to == account_of(receiver);
         let amount = Amount::try_from(transfer.amount.minor());
         if found.from != *pool || amount != Ok(found.amount) || !(is_paid || is_parked) {
             return Ok(FoundPayouts::Other);
         }
         if is_parked {
-            parked.push(at);
+            parked.push((at, found.to.clone()));
         }
     }
     Ok(if moved.next().is_none() { FoundPayouts::Paid(parked) } else { FoundPayouts::Other })
@@ -126,24 +127,25 @@ pub(crate) async fn post(shared: &Shared, intent: &Intent) -> Result<Result<(), 
         };
         match not_paid {
             NotPaid::Receiver { account, code, why } => {
-                let is_it = |at: &usize| {
-                    let actor = intent.transfers[*at].to.as_str();
-                    account_of(actor) == account.as_str() && !parked.contains_key(at)
-                };
-                let Some(at) = (0..intent.transfers.len()).find(is_it) else {
+                let is_parked = park(intent, &mut parked, &account, code, &why)
+                    || match asset_of_pool(shared).await {
+                        Ok(asset) => park_in_asset(intent, &mut parked, &account, asset),
+                        Err(not_paid) => return Ok(Err(not_paid)),
+                    };
+                if !is_parked {
                     return Ok(Err(NotPaid::Never(code, why)));
-                };
-                parked.insert(at, Why { code, detail: why });
+                }
             }
             // Somebody posted it before, perhaps with other payouts parked.
             NotPaid::Never("conflict", why) => match found(shared, intent).await {
                 Ok(FoundPayouts::Paid(places)) => {
-                    let before = |at: &usize| {
+                    let before = |(at, account): (usize, AccountId)| {
                         let detail = "an earlier attempt could not pay it".to_owned();
-                        let known = parked.remove(at);
-                        (*at, known.unwrap_or(Why { code: "parked_before", detail }))
+                        let known = parked.remove(&at).map(|why| (why.code, why.detail));
+                        let (code, detail) = known.unwrap_or(("parked_before", detail));
+                        (at, Why { code, detail, account: account.as_str().to_owned() })
                     };
-                    parked = places.iter().map(before).collect();
+                    parked = places.into_iter().map(before).collect();
                     break;
                 }
                 Ok(_) => return Ok(Err(NotPaid::Never("conflict", why))),
@@ -156,6 +158,39 @@ pub(crate) async fn post(shared: &Shared, intent: &Intent) -> Result<Result<(), 
         write_down(shared, intent, &parked).await?;
     }
     Ok(Ok(()))
+}
+
+/// Parks the first payout that goes to this account; says whether there is one.
+fn park(intent: &Intent, parked: &mut Parked, account: &AccountId, code: &'static str, why: &str) -> bool {
+    let is_it = |(at, transfer): &(usize, &rewards::Transfer)| {
+        account_of(transfer.to.as_str()) == account.as_str() && !parked.contains_key(at)
+    };
+    let Some((at, transfer)) = intent.transfers.iter().enumerate().find(is_it) else { return false };
+    let account = ParkedPayout::account_of(transfer.to.as_str());
+    parked.insert(at, Why { code, detail: why.to_owned(), account });
+    true
+}
+
+/// Keeps the parked payouts that go to this account in one that is named after the asset; says whether there are any.
+fn park_in_asset(intent: &Intent, parked: &mut Parked, account: &AccountId, asset: Option<Asset>) -> bool {
+    let Some(asset) = asset else { return false };
+    let mut found = false;
+    for (at, why) in parked.iter_mut() {
+        let receiver = intent.transfers[*at].to.as_str();
+        if why.account == account.as_str() && why.account == ParkedPayout::account_of(receiver) {
+            why.account = ParkedPayout::account_in_asset(receiver, asset.as_str());
+            found = true;
+        }
+    }
+    found
+}
+
+/// The asset that payouts are made in; `None` if the pool has no account.
+async fn asset_of_pool(shared: &Shared) -> Result<Option<Asset>, NotPaid> {
+    let pool = AccountId::new(&shared.settings.load().pool_account);
+    let pool = pool.map_err(|error| NotPaid::Never("account_malformed", error.to_string()))?;
+    let account = ledger::call(shared, "ask the ledger", move |ledger| ledger.account(&pool)).await?;
+    Ok(account.map(|account| account.asset))
 }
 
 async fn try_post(shared: &Shared, intent: &Intent, parked: &Parked) -> Result<(), NotPaid> {
@@ -180,21 +215,26 @@ async fn found(shared: &Shared, intent: &Intent) -> Result<FoundPayouts, NotPaid
 async fn write_down(shared: &Shared, intent: &Intent, parked: &Parked) -> Result<(), RewarderError> {
     let payout = |(at, why): (&usize, &Why)| {
         let transfer = &intent.transfers[*at];
-        let (actor, account) = (transfer.to.clone(), parked_of(transfer.to.as_str()));
-        let (reason, detail) = (why.code.to_owned(), why.detail.clone());
-        ParkedPayout { actor, amount: transfer.amount, account, reason, detail }
+        ParkedPayout {
+            actor: transfer.actor.clone(),
+            receiver: transfer.to.clone(),
+            amount: transfer.amount,
+            account: why.account.clone(),
+            reason: why.code.to_owned(),
+            detail: why.detail.clone(),
+        }
     };
     let payouts: Vec<_> = parked.iter().map(payout).collect();
-    for ParkedPayout { actor, amount, account, detail, .. } in &payouts {
+    for ParkedPayout { receiver, amount, account, detail, .. } in &payouts {
         let epoch = intent.epoch.number();
-        tracing::error!(epoch, receiver = %actor, %amount, account, reason = detail, "a payout is parked");
+        tracing::error!(epoch, %receiver, %amount, account, reason = detail, "a payout is parked");
     }
     let (epoch, artifacts) = (intent.epoch, shared.artifacts.clone());
     let write = move || -> Result<(), RewarderError> {
         let failed = |error: std::io::Error| RewarderError::Files(format!("parked payouts: {error}"));
         let known = artifacts.read(epoch.number(), bundle::PARKED).map_err(failed)?;
         let known = known.and_then(|bytes| ParkedPayouts::read(&bytes).ok());
-        let mut list = known.unwrap_or(ParkedPayouts { epoch, payouts: Vec::new() });
+        let mut list = known.unwrap_or(ParkedPayouts::new(epoch));
         payouts.iter().cloned().for_each(|payout| list.add(payout));
         let bytes = list.to_bytes();
         // There may be no other files here: another node may have computed the epoch.

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use rewards::Run;
 use ron_ledger::{Key, Ledger, LedgerError, Link};
 
 use crate::{
@@ -26,9 +25,6 @@ const MAX_DIFFERENCES: usize = 1024;
 /// Epochs that the condition names.
 const NAMED: usize = 4;
 
-/// Epochs before a new run that are looked up in the ledger, back to the run that it follows.
-const MAX_BETWEEN: u64 = 512;
-
 /// What the ledger lacks of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
@@ -36,6 +32,8 @@ pub(crate) struct Difference {
     pub(crate) missing: u64,
     /// The first of them, counted from zero.
     pub(crate) first: u64,
+    /// Whether the files and rows of the epoch are gone, so that nothing of it can be posted again.
+    pub(crate) is_retired: bool,
 }
 
 /// Compares the epochs of the store with the ledger, a part at a time.
@@ -50,12 +48,13 @@ pub(crate) struct Reconciler {
 
 impl Reconciler {
     /// Compares what is to be compared, and raises or clears the condition. What does not answer now is asked next time.
+    /// Says whether every epoch was compared and the ledger lacks nothing that can be posted again.
     ///
     /// Cancel safe: what was not compared is compared with the next step.
-    pub(crate) async fn step(&mut self, shared: &Shared) {
+    pub(crate) async fn step(&mut self, shared: &Shared) -> bool {
         if let Err(error) = self.compare(shared).await {
             tracing::debug!(error, "epochs could not be compared with the ledger; it is tried again");
-            return;
+            return false;
         }
         let condition = &shared.conditions.ledger_behind;
         match told_of(&self.differences) {
@@ -63,6 +62,7 @@ impl Reconciler {
             None if self.cursor.is_none() => condition.clear(),
             None => {}
         }
+        self.cursor.is_none() && self.differences.values().all(|difference| difference.is_retired)
     }
 
     async fn compare(&mut self, shared: &Shared) -> Result<(), String> {
@@ -115,7 +115,7 @@ impl Reconciler {
         } else if self.differences.len() < MAX_DIFFERENCES
             && self.differences.insert(record.epoch, difference).is_none()
         {
-            let (epoch, Difference { missing, first }) = (record.epoch, difference);
+            let (epoch, Difference { missing, first, .. }) = (record.epoch, difference);
             tracing::error!(epoch, missing, first, "batches of a paid epoch are not in the ledger");
         }
         Ok(())
@@ -139,12 +139,12 @@ fn continues(ledger: &dyn Ledger, known: Option<&Link>) -> Result<(Link, bool), 
 
 /// What the ledger lacks of an epoch, as far as the store notes it as posted.
 pub(crate) async fn difference(shared: &Shared, record: &Record) -> Result<Difference, NotPaid> {
-    let (epoch, posted) = (record.epoch, record.posted);
+    let (epoch, posted, is_retired) = (record.epoch, record.posted, record.retired_at.is_some());
     let run_key = record.run_key.clone().unwrap_or_default();
     let look = move |ledger: &dyn Ledger| {
-        let mut found = Difference { missing: 0, first: 0 };
+        let mut found = Difference { missing: 0, first: 0, is_retired };
         for batch in 0..posted {
-            if paid_under(ledger, epoch, batch)?.as_ref() != Some(&run_key) {
+            if paid_under(ledger, epoch, batch)?.is_none_or(|(_, paid_by)| paid_by != run_key) {
                 found.first = if found.missing == 0 { batch } else { found.first };
                 found.missing += 1;
             }
@@ -168,40 +168,14 @@ pub(crate) async fn is_paid(shared: &Shared, record: &Record) -> Result<bool, No
     ledger::call(shared, "look for an epoch", look).await
 }
 
-/// What the ledger has paid that a new run of a chain does not follow: another run of the same epoch, or a run of an epoch
-/// since the one before that the store does not know. A store from an older backup would carry amounts over that were
-/// paid meanwhile. `None` if the ledger has nothing of the kind.
-pub(crate) async fn contradiction(shared: &Shared, run: &Run) -> Result<Option<String>, RewarderError> {
-    let Some(brought) = run.brought() else { return Ok(None) };
-    let (epoch, key) = (run.epoch().number(), run.key().to_string());
-    let after = brought.previous.as_ref().map_or(epoch, |before| before.epoch.number().saturating_add(1));
-    let first = after.max(epoch.saturating_sub(MAX_BETWEEN));
-    let look = move |ledger: &dyn Ledger| {
-        let mut found = Vec::new();
-        for epoch in (first..epoch).chain([epoch]) {
-            found.extend(paid_under(ledger, epoch, 0)?.map(|paid_by| (epoch, paid_by)));
-        }
-        Ok(found)
-    };
-    let found = ledger::call(shared, "look for later runs", look).await;
-    for (paid, paid_by) in found.map_err(|error| RewarderError::Ledger(said(error)))? {
-        let known = if paid == epoch {
-            Some(key.clone())
-        } else {
-            let record = shared.with_store("find epoch", move |store| store.record(paid)).await?;
-            record.and_then(|record| record.run_key)
-        };
-        if known.as_ref() != Some(&paid_by) {
-            return Ok(Some(format!("the ledger has paid epoch {paid} by {paid_by}, and not by {known:?}")));
-        }
-    }
-    Ok(None)
-}
-
-/// The key of the run under whose name the ledger has a batch of an epoch.
-fn paid_under(ledger: &dyn Ledger, epoch: u64, batch: u64) -> Result<Option<String>, LedgerError> {
+/// The number of the request by which the ledger has a batch of an epoch, and the key of the run under whose name it has it.
+pub(crate) fn paid_under(
+    ledger: &dyn Ledger,
+    epoch: u64,
+    batch: u64,
+) -> Result<Option<(u64, String)>, LedgerError> {
     let Ok(key) = Key::new(&format!("reward/{epoch}/{batch}")) else { return Ok(None) };
-    Ok(ledger.request(&key)?.map(|request| request.reference.as_str().to_owned()))
+    Ok(ledger.request(&key)?.map(|request| (request.number, request.reference.as_str().to_owned())))
 }
 
 /// Has the batches that the ledger lacks of an epoch posted again, from the first of them on. Says what it lacks, and
@@ -216,7 +190,7 @@ pub(crate) async fn post_again(
     if found.missing == 0 {
         return Ok((found, Changed::Before));
     }
-    let (epoch, Difference { missing, first }) = (record.epoch, found);
+    let (epoch, Difference { missing, first, .. }) = (record.epoch, found);
     let reason = format!("reconcile: {missing} of its batches are not in the ledger");
     let reopen = move |store: &crate::store::EpochStore| store.reopen(epoch, first, &reason);
     let changed = shared.with_store("post an epoch again", reopen).await?;
@@ -242,7 +216,14 @@ fn told_of(differences: &BTreeMap<u64, Difference>) -> Option<String> {
     if rest > 0 {
         told.push_str(&format!(" and {rest} more"));
     }
-    Some(told + "; `omnigate epoch reconcile` posts them again")
+    let retired = differences.values().filter(|difference| difference.is_retired).count();
+    if retired < differences.len() {
+        told.push_str("; `omnigate epoch reconcile` posts them again");
+    }
+    if retired > 0 {
+        told.push_str(&format!("; {retired} were retired, and cannot be posted again"));
+    }
+    Some(told)
 }
 
 #[cfg(test)]
@@ -251,13 +232,18 @@ mod tests {
 
     #[test]
     fn a_few_epochs_are_named_and_the_rest_is_counted() {
-        let lacks = |epochs: std::ops::Range<u64>| {
-            told_of(&epochs.map(|epoch| (epoch, Difference { missing: 2, first: 0 })).collect())
-        };
+        let difference = Difference { missing: 2, first: 0, is_retired: false };
+        let lacks =
+            |epochs: std::ops::Range<u64>| told_of(&epochs.map(|epoch| (epoch, difference)).collect());
         assert_eq!(lacks(0..0), None);
         let of = |epochs| lacks(epochs).unwrap_or_default();
         assert!(of(7..8).starts_with("epoch 7: 2 batches are not in the ledger; `omnigate"), "{}", of(7..8));
         assert!(of(7..9).contains("ledger; also 8; `omnigate"), "{}", of(7..9));
         assert!(of(7..20).contains("; also 8, 9, 10, 11 and 8 more; `"), "{}", of(7..20));
+        let retired = Difference { is_retired: true, ..difference };
+        let both = told_of(&[(7, retired), (8, difference)].into()).unwrap_or_default();
+        assert!(both.ends_with("posts them again; 1 were retired, and cannot be posted again"), "{both}");
+        let gone = told_of(&[(7, retired)].into()).unwrap_or_default();
+        assert!(gone.ends_with("not in the ledger; 1 were retired, and cannot be posted again"), "{gone}");
     }
 }

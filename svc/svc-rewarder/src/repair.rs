@@ -9,7 +9,7 @@ use ron_accounting::Ed25519;
 use crate::{
     RewarderError,
     artifacts::Artifacts,
-    calculus, files, reconcile,
+    calculus, files, links, reconcile,
     shared::Shared,
     store::{Changed, EpochStore, Record, State},
     taken_over::{malformed, text, untrusted},
@@ -91,10 +91,10 @@ async fn exclude(shared: &Shared, record: &Record, node: String, line: String) -
     }
     // The store may not have noted what the ledger has: a process may have died between the two.
     match reconcile::is_paid(shared, record).await {
-        Ok(false) => {}
-        Ok(true) => {
+        Ok(false) if !links::is_posted(shared, epoch).await? => {}
+        Ok(_) => {
             let why =
-                format!("the ledger has batches of epoch {epoch}: release it, and publish a correction");
+                format!("the ledger has the run of epoch {epoch}: release it, and publish a correction");
             return Err(RewarderError::Order(why));
         }
         Err(error) => return Err(RewarderError::Ledger(error.into_text())),

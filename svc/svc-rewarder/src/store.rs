@@ -9,10 +9,12 @@
 
 mod chain;
 mod database;
+mod links;
 mod migrations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
+mod rows;
 mod sqlite;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -20,8 +22,9 @@ use std::{path::Path, sync::Arc, time::Duration};
 use database::{Database, Value};
 use record::COLUMNS;
 
-pub use chain::{ChainPlace, Choice, Kept};
+pub use chain::{ChainPlace, Choice, DisputeRoom, Kept};
 pub use database::StoreError;
+pub use links::ChainRun;
 pub use record::{Record, State};
 
 /// A snapshot as it is listed.
@@ -127,26 +130,6 @@ impl EpochStore {
             .map(drop)
     }
 
-    /// Lists a snapshot with its rows. Of one node and epoch the first one stays; says which document is listed.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn list_snapshot(&self, epoch: u64, snapshot: &Listed, rows: &[u8]) -> Result<String, StoreError> {
-        // The same rows can be those of a later epoch as well: they are kept as long as that is.
-        let put_rows = "INSERT INTO rewarder_rows (object, epoch, bytes) VALUES ($1, $2, $3)
-                        ON CONFLICT (object) DO UPDATE SET epoch = excluded.epoch WHERE excluded.epoch > rewarder_rows.epoch";
-        let object = Value::text(&snapshot.object);
-        // Rows first: a snapshot that is listed has its rows here.
-        self.0.execute(put_rows, &[object.clone(), Value::number(epoch), Value::Bytes(rows.to_owned())])?;
-        let put = "INSERT INTO rewarder_snapshots (epoch, node, document, object) VALUES ($1, $2, $3, $4)
-                   ON CONFLICT DO NOTHING";
-        let (node, document) = (Value::text(&snapshot.node), Value::text(&snapshot.document));
-        self.0.execute(put, &[Value::number(epoch), node.clone(), document, object])?;
-        let find = "SELECT document FROM rewarder_snapshots WHERE epoch = $1 AND node = $2";
-        let found = self.0.query(find, &[Value::number(epoch), node])?;
-        first(found).and_then(record::text)
-    }
-
     /// The snapshots listed for an epoch, by node.
     ///
     /// # Errors
@@ -154,19 +137,6 @@ impl EpochStore {
     pub fn snapshots(&self, epoch: u64) -> Result<Vec<Listed>, StoreError> {
         let find = "SELECT node, document, object FROM rewarder_snapshots WHERE epoch = $1 ORDER BY node";
         self.0.query(find, &[Value::number(epoch)])?.into_iter().map(listed).collect()
-    }
-
-    /// The rows of a snapshot.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn rows(&self, object: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let find = "SELECT bytes FROM rewarder_rows WHERE object = $1";
-        let found = self.0.query(find, &[Value::text(object)])?;
-        Ok(found.into_iter().flatten().find_map(|value| match value {
-            Value::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }))
     }
 
     /// Epochs up to `last` that have snapshots and are not closed, the oldest first; the latest 64 at most, so that old
@@ -481,22 +451,6 @@ impl EpochStore {
         self.0.query(find, &[Value::text(id)])?.pop().map(kept).transpose()
     }
 
-    /// Forgets the rows of snapshots of retired epochs.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn prune(&self) -> Result<u64, StoreError> {
-        let forget = "DELETE FROM rewarder_rows
-                      WHERE epoch IN (SELECT epoch FROM rewarder_epochs WHERE retired_at IS NOT NULL)";
-        let forgotten = self.0.execute(forget, &[])?;
-        // What was carried is needed as long as the run that took it over may be computed again.
-        let carried =
-            "DELETE FROM rewarder_carried WHERE epoch IN (SELECT this.epoch FROM rewarder_epochs AS this
-                       JOIN rewarder_epochs AS next ON next.chain = this.chain AND next.link = this.link + 1
-                       WHERE this.retired_at IS NOT NULL AND next.retired_at IS NOT NULL)";
-        Ok(forgotten + self.0.execute(carried, &[])?)
-    }
-
     fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {
         Ok(if self.0.execute(sql, parameters)? > 0 { Changed::Now } else { Changed::Before })
     }
@@ -540,21 +494,6 @@ fn kept(columns: Vec<Value>) -> Result<KeptPolicy, StoreError> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_that_two_epochs_have_in_common_are_kept_as_long_as_the_later_one() {
-        let store = EpochStore::in_memory(Duration::from_secs(60)).unwrap();
-        let snapshot = |epoch: u64| Listed {
-            node: "n".to_owned(),
-            document: format!("of epoch {epoch}"),
-            object: "b3:7".to_owned(),
-        };
-        for epoch in [7, 9, 8] {
-            store.list_snapshot(epoch, &snapshot(epoch), b"rows").unwrap();
-        }
-        let kept = store.0.query("SELECT epoch FROM rewarder_rows", &[]).unwrap();
-        assert_eq!(kept, [[Value::Int(9)]]);
-    }
 
     fn settled(store: &EpochStore, epoch: u64, unix: u64) {
         let text = |what: &str| format!("{what} {epoch}");

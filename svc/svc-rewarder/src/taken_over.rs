@@ -12,11 +12,8 @@ use types::ActorId;
 use crate::{
     RewarderError, crash, policies,
     settings::Settings,
-    store::{ChainPlace, Choice, EpochStore, Kept, State},
+    store::{ChainPlace, Choice, DisputeRoom, EpochStore, Kept, State},
 };
-
-/// The most objections that are kept for one epoch.
-pub(crate) const MAX_DISPUTES: u64 = 256;
 
 /// What an epoch takes over. An epoch whose turn has not come is told to wait. What was signed by keys that are not among
 /// these any more is not taken over.
@@ -276,8 +273,21 @@ pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Whether a key may object to an actor's line: the actor's own, that of a node that counts, or one that signs policies.
-pub(crate) fn may_dispute(settings: &Settings, actor: &str, key: &PublicKey) -> bool {
+/// Among which objections that of a key to an actor's line is counted: of the actor's own key, of a node that counts, or of a
+/// key that signs policies. `None` if the key may not object.
+pub(crate) fn dispute_room(
+    settings: &Settings,
+    actor: &str,
+    key: &PublicKey,
+    has_line: bool,
+) -> Option<DisputeRoom> {
     let node = types::NodeId::of_key(key.as_bytes());
-    node.to_string() == actor || settings.nodes.contains(&node) || settings.policy_keys.contains(key)
+    if settings.policy_keys.contains(key) {
+        return Some(DisputeRoom::Policy);
+    }
+    if settings.nodes.contains(&node) {
+        return Some(DisputeRoom::Node);
+    }
+    let own = if has_line { DisputeRoom::Actor } else { DisputeRoom::Stranger };
+    (node.to_string() == actor).then_some(own)
 }

@@ -13,7 +13,7 @@ use crate::{
     RewarderError,
     artifacts::{Artifacts, FileToWrite},
     calculus::{self, Calculus, Outcome},
-    crash, files, reconcile,
+    crash, files, links,
     registry::Progress,
     shared::Shared,
     store::{Changed, EpochStore, Record},
@@ -72,7 +72,7 @@ impl ArtifactWriter {
     async fn computed(&self, epoch: u64, run: Arc<Run>) -> Result<(), RewarderError> {
         let shared = &self.shared;
         // Before anything is noted: from then on another run may follow.
-        if let Some(why) = reconcile::contradiction(shared, &run).await? {
+        if let Some(why) = links::contradiction(shared, &run).await? {
             return files::quarantine(shared, epoch, "conflict", &why).await;
         }
         let (artifacts, calculus, key, written) =

@@ -47,9 +47,10 @@ pub(crate) enum EpochCommand {
     ///
     /// The tree is an OpenZeppelin `StandardMerkleTree` over (address, amount in minor units). Its document can be
     /// read by `StandardMerkleTree.load` of npm's `@openzeppelin/merkle-tree`, and its root is given to the
-    /// contract. Amounts of actors with the same address are added up. The bundle is not verified, except that its
-    /// lines are those of `run.json`: see `epoch verify`. Exit codes: 0: written; 1: an actor has no address, or
-    /// the files do not belong together.
+    /// contract. An actor's payout is claimed by its payee, as the registry of payees in the bundle says. Amounts of
+    /// actors with the same address are added up. The bundle is not verified, except that its lines and its registry
+    /// are those of `run.json`: see `epoch verify`. Exit codes: 0: written; 1: a payee has no address, the epoch is
+    /// quarantined, or the files do not belong together.
     Claims(ClaimsArgs),
     /// Seal this node's usage of an epoch that is over, or rows that were counted elsewhere. A seal is final.
     ///
@@ -68,8 +69,9 @@ pub(crate) enum EpochCommand {
     /// Compare paid epochs with the ledger, and have the running rewarder post missing batches again.
     ///
     /// A ledger that was restored from an older backup lacks batches of settled epochs. They are posted under their
-    /// original keys, so nothing is paid twice. Exit codes: 0: nothing was missing, or it is posted again; 1: with
-    /// `--dry-run`, something is missing.
+    /// original keys, so nothing is paid twice. An epoch that was retired cannot be posted again: its
+    /// files and rows are gone. Exit codes: 0: nothing was missing, or it is posted again; 1: something is missing and
+    /// cannot be posted again, or, with `--dry-run`, something is missing.
     Reconcile(reconcile::ReconcileArgs),
     /// List the latest epochs of the running rewarder.
     List(live::ListArgs),
@@ -181,13 +183,14 @@ pub(crate) struct ProveArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ClaimsArgs {
-    /// The folder with the epoch's files; `run.json` and `allocations.jsonl` are enough.
+    /// The folder with the epoch's files; `run.json`, `allocations.jsonl` and, if the run names one, `payees.json` are
+    /// enough.
     bundle: PathBuf,
-    /// A file with the addresses of actors, one `actor,address` per line. An actor whose name is an address needs
-    /// no line.
+    /// A file with the addresses of payees, one `payee,address` per line. An actor that the registry does not send
+    /// elsewhere is its own payee. A payee whose name is an address needs no line.
     #[arg(long, value_name = "FILE")]
     addresses: Option<PathBuf>,
-    /// Leave out actors without an address instead of failing, and print how much that is.
+    /// Leave out payees without an address instead of failing, and print how much that is.
     #[arg(long)]
     allow_unbound: bool,
     /// Print only what this address can claim, with its proof.

@@ -194,6 +194,11 @@ fn every_earlier_bundle_is_verified_itself() {
         ran.out,
         ran.err
     );
+    let fixture = Fixture::new();
+    let notice = r#"{"detail":"counted twice","epoch":6,"format":"omnigate-quarantine/1","intents":0,"reason":"held"}"#;
+    fs::write(fixture.path("epochs/6/quarantine.json"), notice).unwrap();
+    fixture.fails(&[], "the chain is wrong at epoch 6: epoch 6 is quarantined, nothing of it was paid: held");
+    assert_eq!(fixture.verify(ALONE).code, Some(0));
     // A trusted key's policy and a stranger's snapshot.
     let mut first = fixture.plans[0].clone();
     let rows = first.counted[0].rows.clone();

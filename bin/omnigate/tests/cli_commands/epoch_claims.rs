@@ -2,10 +2,15 @@
 
 use std::{fs, path::Path};
 
+use rewards::{Epoch, Int, PayeeEntry, Payees, Policy, PolicyId, SignedPayees, SignedPolicy};
 use serde_json::Value;
 use tempfile::TempDir;
+use types::ActorId;
 
-use crate::cli_run::{Ran, omnigate, run};
+use crate::{
+    bundle::{Counted, Plan, TakenOver, key, write},
+    cli_run::{Ran, omnigate, run},
+};
 
 const BUNDLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle/golden/sealed");
 
@@ -61,7 +66,8 @@ fn who_has_no_address_is_named_and_left_out_only_if_that_is_asked_for() {
     fs::write(dir.path().join("book"), format!("node-a,{}\n", address('1'))).unwrap();
     let refused = claims(&dir, "--addresses book");
     assert_eq!(refused.code, Some(1));
-    let said = "2 of those who are paid have no address, 248489 minor units in all: node-b, node-c;";
+    let said =
+        "2 of those who are paid have no address, 248489 minor units in all, to be paid to node-b, node-c;";
     assert!(refused.err.contains(said), "{}", refused.err);
     assert_eq!(refused.out, "");
 
@@ -95,4 +101,77 @@ fn lines_of_another_run_and_mistyped_addresses_are_refused() {
         "{}",
         other.err
     );
+}
+
+/// Epoch 7, in which ada, whose name is an address, earns 700, and zoe earns 300; both have other payees.
+fn redirected(payee_of_ada: &str, payee_of_zoe: &str) -> TempDir {
+    let terms = r#"{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
+        "min_payout":"0","pool":"1000","residual":{"rule":"keep"},"ruleset":3,"version":1,
+        "weights_ppm":{"provided.bytes":1000000}}"#;
+    let policy = SignedPolicy::unsigned(Policy::read(terms.as_bytes()).unwrap()).signed_by(&key(9));
+    let row = |name: &str, units| ((name.to_owned(), "provided.bytes".to_owned()), units);
+    let counted = vec![Counted::by(1, 7, [row(&address('4'), 700), row("zoe", 300)].into())];
+    let entry = |actor: &str, payee: &str| PayeeEntry {
+        actor: ActorId::new(actor).unwrap(),
+        payee: ActorId::new(payee).unwrap(),
+        first_epoch: Epoch::new(7).unwrap(),
+        last_epoch: Some(Epoch::new(7).unwrap()),
+        consent: None,
+    };
+    let entries = vec![entry(&address('4'), payee_of_ada), entry("zoe", payee_of_zoe)];
+    let payees = Payees::new(PolicyId::new("default").unwrap(), Int::from(1_u32), entries).unwrap();
+    let payees = SignedPayees::unsigned(payees).signed_by(&key(9));
+    let taken = TakenOver { payees: Some(payees), ..TakenOver::default() };
+    let plan = Plan { policy, epoch: 7, counted, attesters: Vec::new(), taken };
+    let dir = TempDir::new().unwrap();
+    write(&plan.files(), dir.path());
+    dir
+}
+
+#[test]
+fn a_payout_is_claimed_by_the_payee_of_its_actor() {
+    let dir = redirected(&address('5'), "account");
+    let refused = claims(&dir, "");
+    assert!(refused.err.contains("1 of those who are paid have no address, 300"), "{}", refused.err);
+    assert!(refused.err.contains("to be paid to account;"), "{}", refused.err);
+    // The actors themselves have nothing to claim.
+    let book = format!("account,{}\nzoe,{}\n{},{}\n", address('6'), address('7'), address('4'), address('7'));
+    fs::write(dir.path().join("book"), book).unwrap();
+    let written = claims(&dir, "--addresses book");
+    let tree: Value = serde_json::from_str(&written.out).unwrap_or_else(|_| panic!("{}", written.err));
+    let mut values: Vec<_> = tree["values"].as_array().unwrap().iter().map(|value| &value["value"]).collect();
+    values.sort_by_key(|value| value.to_string());
+    let claim = |digit, amount: &str| Value::from(vec![address(digit), amount.to_owned()]);
+    assert_eq!(values, [&claim('5', "700"), &claim('6', "300")]);
+
+    let other = redirected(&address('8'), "account");
+    fs::copy(other.path().join("payees.json"), dir.path().join("payees.json")).unwrap();
+    let refused = claims(&dir, "--allow-unbound");
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.err.contains("payees.json: it is not the registry that run.json names"),
+        "{}",
+        refused.err
+    );
+    fs::remove_file(dir.path().join("payees.json")).unwrap();
+    assert_eq!(
+        claims(&dir, "--allow-unbound").code,
+        Some(1),
+        "without the registry nobody knows who is paid"
+    );
+}
+
+#[test]
+fn nothing_of_a_quarantined_epoch_is_claimed() {
+    let dir = bundle();
+    fs::write(dir.path().join("book"), format!("node-a,{}\n", address('1'))).unwrap();
+    assert_eq!(claims(&dir, "--addresses book --allow-unbound").code, Some(0));
+    let notice = r#"{"detail":"counted twice","epoch":7,"format":"omnigate-quarantine/1","intents":0,"reason":"held"}"#;
+    fs::write(dir.path().join("quarantine.json"), notice).unwrap();
+    for more in ["", &format!("--proof {}", address('1')), "--output tree.json"] {
+        let refused = claims(&dir, &format!("--addresses book --allow-unbound {more}"));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{more}");
+        let said = "epoch 7 is quarantined, nothing of it was paid: held: counted twice";
+        assert!(refused.err.contains(said), "{}", refused.err);
+    }
 }

@@ -84,6 +84,32 @@ fn a_ledger_with_other_payouts_under_the_same_key_is_found() {
 }
 
 #[test]
+fn another_run_that_follows_the_same_run_is_found() {
+    let dir = TempDir::new().unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracle/golden/v3");
+    let manifest = rewards::Manifest::read(&fs::read(Path::new(golden).join("run.json")).unwrap()).unwrap();
+    let previous = manifest.linked.as_ref().unwrap().brought.previous.unwrap().commitment.to_string();
+    let key = rewards::chain_key(manifest.policy_id.as_str(), Some(&previous));
+    for (run_key, expected) in [(manifest.run_key.to_string(), false), ("b3k:another".to_owned(), true)] {
+        let ledger = funded(&dir.path().join("ledger.db"), "pool/rewards");
+        let terms = Terms {
+            account: account("pool/rewards"),
+            asset: Asset::new("CREDIT").unwrap(),
+            floor: Floor::ZERO,
+        };
+        let (key, reference) = (Key::new(&key).unwrap(), Reference::new(&run_key).unwrap());
+        ledger.post(&Batch::new(key, reference, 1, vec![Step::Open(terms)]).unwrap()).unwrap();
+        drop(ledger);
+        let words = ["epoch", "verify", golden, "--ledger", "sqlite:ledger.db", "--require", "none"];
+        let ran = run(omnigate(dir.path(), &words));
+        let found =
+            ran.err.contains("the ledger has b3k:another as the run that follows the run before this one");
+        assert_eq!((found, ran.code == Some(1)), (expected, expected), "{}{}", ran.out, ran.err);
+        fs::remove_file(dir.path().join("ledger.db")).unwrap();
+    }
+}
+
+#[test]
 fn a_payout_that_is_parked_is_settled_and_named() {
     let dir = TempDir::new().unwrap();
     let plan = Plan::resealed(Path::new(GOLDEN), &[1, 2]);

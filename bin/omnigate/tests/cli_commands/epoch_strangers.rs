@@ -129,13 +129,14 @@ fn a_parked_payout_is_in_the_account_of_its_receiver() {
     let fixture = Fixture::of(1);
     let parked = |account: &str| {
         let payout = ParkedPayout {
-            actor: actor("ada"),
+            actor: Some(actor("ada")),
+            receiver: actor("ada"),
             amount: Amount::from(700_u64),
             account: account.to_owned(),
             reason: "overflow".to_owned(),
             detail: "it is full\r\u{9b}1A".to_owned(),
         };
-        ParkedPayouts { epoch: Epoch::new(7).unwrap(), payouts: vec![payout] }.to_bytes()
+        ParkedPayouts { payouts: vec![payout], ..ParkedPayouts::new(Epoch::new(7).unwrap()) }.to_bytes()
     };
     fixture.put("parked.json", &parked("parked/ada"));
     fixture.verifies("700 of ada in parked/ada: it is full\\r\\u{9b}1A\n");

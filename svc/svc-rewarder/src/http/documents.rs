@@ -7,12 +7,12 @@ use ron_accounting::Ed25519;
 use ron_transport::Response;
 use serde_json::{Value, json};
 
-use super::answer;
+use super::{answer, history};
 use crate::{
     RewarderError, repair,
     shared::Shared,
     store::{EpochStore, Kept},
-    taken_over::{self, MAX_DISPUTES, malformed, text},
+    taken_over::{self, malformed, text},
 };
 
 type Answer = Result<Response, RewarderError>;
@@ -31,24 +31,28 @@ pub(super) async fn dispute(shared: &Shared, epoch: u64, body: Bytes) -> Answer 
     if run.epoch.number() != epoch {
         return Err(RewarderError::Order(format!("the objection is to epoch {}", run.epoch)));
     }
-    let is_allowed = taken_over::may_dispute(&shared.settings.load(), dispute.actor.as_str(), &dispute.key);
-    if !is_allowed || !dispute.is_good(&Ed25519) {
+    let has_line = history::has_line(shared, epoch, &dispute.actor).await?;
+    let settings = shared.settings.load_full();
+    let room = taken_over::dispute_room(&settings, dispute.actor.as_str(), &dispute.key, has_line);
+    let Some(room) = room.filter(|_| dispute.is_good(&Ed25519)) else {
         return Err(RewarderError::Untrusted(rewards::SignatureError::Untrusted));
-    }
+    };
     let (hash, document) = (dispute.hash(), text(dispute.to_bytes()));
-    let (key, kept_document) = (hash.to_string(), document.clone());
+    let (name, author, kept_document) = (hash.to_string(), dispute.key.to_string(), document.clone());
     let keep = move |store: &EpochStore| {
         let commitment = store.record(epoch)?.and_then(|record| record.commitment);
         if commitment != Some(run.commitment.to_string()) {
             return Ok(None);
         }
-        store.keep_dispute(epoch, &key, &kept_document, MAX_DISPUTES).map(Some)
+        store.keep_dispute(epoch, &name, &kept_document, (room, &author)).map(Some)
     };
     let kept = shared.with_store("keep a dispute", keep).await?;
     match kept {
         None => return Err(RewarderError::Order(format!("epoch {epoch} has no run {}", run.commitment))),
         Some(Kept::Other) => {
-            return Err(RewarderError::Order(format!("epoch {epoch} has {MAX_DISPUTES} disputes already")));
+            let (most, each) = room.limits();
+            let why = format!("epoch {epoch} has {each} disputes by this key already, or {most} by its like");
+            return Err(RewarderError::Order(why));
         }
         Some(Kept::Now | Kept::Before) => {}
     }

@@ -73,6 +73,20 @@ pub(super) async fn beginning_with(shared: &Shared, epoch: u64, prefix: &str) ->
     Ok(answer::document(StatusCode::OK, &said))
 }
 
+/// Whether an actor has a line in the run of an epoch, as the files that are here have it.
+pub(super) async fn has_line(shared: &Shared, epoch: u64, actor: &ActorId) -> Result<bool, RewarderError> {
+    let (artifacts, store, name) = (shared.artifacts.clone(), shared.store.clone(), actor.to_string());
+    let look = move || {
+        let Some(record) = store.record(epoch)? else { return Ok(false) };
+        let is_stale = artifacts.is_stale(&record);
+        if is_stale.map_err(|error| RewarderError::Files(error.to_string()))? {
+            return Ok(false);
+        }
+        Ok(!search(&artifacts, epoch, &name, &name, 1)?.is_empty())
+    };
+    shared.scope.blocking().run("find an actor's line", look).await?
+}
+
 /// The lines of actors from one name to another, at most so many. Lines are in the order of actors.
 fn search(
     artifacts: &Artifacts,

@@ -143,6 +143,8 @@ impl Handler {
             }
             Route::Disputes(epoch) if writes => {
                 ask::json_if_said(request)?;
+                // Whether somebody has a line is in the files, which another node may have computed.
+                let _ = self.file(*epoch, bundle::RUN).await;
                 documents::dispute(&self.shared, *epoch, body).await.map_err(refused)?
             }
             Route::Disputes(epoch) => documents::disputes(&self.shared, *epoch).await.map_err(refused)?,
@@ -288,6 +290,7 @@ impl Handler {
         let said = json!({
             "epoch": epoch, "state": record.state.as_str(), "batches_posted": record.posted,
             "missing": found.missing, "first_missing": first, "posted_again": changed == Changed::Now,
+            "retired": found.is_retired,
         });
         let status = if changed == Changed::Now { StatusCode::ACCEPTED } else { StatusCode::OK };
         Ok(answer::document(status, &said))

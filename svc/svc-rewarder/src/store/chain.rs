@@ -51,6 +51,39 @@ pub enum Kept {
     Other,
 }
 
+/// Among which objections one is counted, so that those of strangers take no room from those of people concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisputeRoom {
+    /// By a key that signs policies.
+    Policy,
+    /// By a node that counts.
+    Node,
+    /// By an actor that has a line in the run.
+    Actor,
+    /// By an actor that has none, and misses it. Anybody can make a key.
+    Stranger,
+}
+
+impl DisputeRoom {
+    /// How many objections to one epoch are kept, and how many of one author.
+    pub(crate) const fn limits(self) -> (u64, u64) {
+        match self {
+            Self::Policy => (256, 64),
+            Self::Node | Self::Actor => (256, 4),
+            Self::Stranger => (32, 1),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::Node => "node",
+            Self::Actor => "actor",
+            Self::Stranger => "stranger",
+        }
+    }
+}
+
 impl EpochStore {
     /// Whether it is an epoch's turn to get a place at the end of a chain.
     ///
@@ -265,7 +298,7 @@ impl EpochStore {
         self.change(change, &[quarantined, Value::text(reason), order, Value::number(epoch), settled])
     }
 
-    /// Keeps an objection to an epoch, unless there are `most` of them.
+    /// Keeps an objection to an epoch, unless its room or the share of its author is full.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -274,12 +307,22 @@ impl EpochStore {
         epoch: u64,
         hash: &str,
         document: &str,
-        most: u64,
+        (room, author): (DisputeRoom, &str),
     ) -> Result<Kept, StoreError> {
-        let put = "INSERT INTO rewarder_disputes (epoch, hash, document) SELECT $1, $2, $3
-                   WHERE (SELECT count(*) FROM rewarder_disputes WHERE epoch = $1) < $4 ON CONFLICT DO NOTHING";
-        let parameters =
-            [Value::number(epoch), Value::text(hash), Value::text(document), Value::number(most)];
+        let put = "INSERT INTO rewarder_disputes (epoch, hash, document, room, author) SELECT $1, $2, $3, $4, $5
+                   WHERE (SELECT count(*) FROM rewarder_disputes WHERE epoch = $1 AND room = $4) < $6
+                   AND (SELECT count(*) FROM rewarder_disputes WHERE epoch = $1 AND room = $4 AND author = $5) < $7
+                   ON CONFLICT DO NOTHING";
+        let (most, each) = room.limits();
+        let parameters = [
+            Value::number(epoch),
+            Value::text(hash),
+            Value::text(document),
+            Value::text(room.name()),
+            Value::text(author),
+            Value::number(most),
+            Value::number(each),
+        ];
         if self.0.execute(put, &parameters)? > 0 {
             return Ok(Kept::Now);
         }
@@ -485,12 +528,23 @@ mod tests {
     }
 
     #[test]
-    fn disputes_are_kept_once_and_no_more_than_allowed() {
+    fn disputes_are_kept_once_and_no_more_than_their_room_has_place_for() {
         let store = store();
-        assert_eq!(store.keep_dispute(1, "h1", "d1", 2).unwrap(), Kept::Now);
-        assert_eq!(store.keep_dispute(1, "h1", "d1", 2).unwrap(), Kept::Before);
-        assert_eq!(store.keep_dispute(1, "h2", "d2", 2).unwrap(), Kept::Now);
-        assert_eq!(store.keep_dispute(1, "h3", "d3", 2).unwrap(), Kept::Other, "there is no room");
-        assert_eq!(store.disputes(1).unwrap(), ["d1", "d2"]);
+        let keep = |number: u32, room: DisputeRoom, author: &str| {
+            store.keep_dispute(1, &format!("h{number:03}"), &format!("d{number:03}"), (room, author)).unwrap()
+        };
+        for number in 0..32 {
+            assert_eq!(keep(number, DisputeRoom::Stranger, &format!("key {number}")), Kept::Now);
+            assert_eq!(keep(number, DisputeRoom::Stranger, &format!("key {number}")), Kept::Before);
+        }
+        assert_eq!(keep(100, DisputeRoom::Stranger, "key 100"), Kept::Other, "there is no room");
+        for number in 101..105 {
+            assert_eq!(keep(number, DisputeRoom::Actor, "alice"), Kept::Now, "the room of others");
+        }
+        assert_eq!(keep(105, DisputeRoom::Actor, "alice"), Kept::Other, "she has had her share");
+        assert_eq!(keep(105, DisputeRoom::Actor, "bob"), Kept::Now);
+        assert_eq!(keep(106, DisputeRoom::Node, "alice"), Kept::Now);
+        assert_eq!(keep(107, DisputeRoom::Policy, "alice"), Kept::Now);
+        assert_eq!(store.disputes(1).unwrap().len(), 39);
     }
 }

@@ -19,5 +19,6 @@ mod repair;
 mod repair_documents;
 mod repair_files;
 mod repair_safety;
+mod restored_store;
 mod stage;
 mod support;

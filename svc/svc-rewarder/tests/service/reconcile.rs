@@ -10,8 +10,9 @@ fn ledger_at(path: &Path) -> Arc<dyn Ledger> {
     Arc::new(SqliteLedger::open(path, &Scrutiny::Everything).unwrap())
 }
 
-/// A rewarder that has settled an epoch, and starts again with the ledger as it was before that epoch.
-fn restarted_with_an_older_ledger() -> (Running, u64, tempfile::TempDir) {
+/// A rewarder that has settled an epoch, and starts again with the ledger as it was before that epoch. The epoch may be
+/// retired by then, and `retain_epochs` applies from then on.
+fn restarted_with_an_older_ledger(is_retired: bool, retain_epochs: u64) -> (Running, u64, tempfile::TempDir) {
     let aside = tempfile::tempdir().unwrap();
     let (backup, restored) = (aside.path().join("backup.db"), aside.path().join("restored.db"));
     let ledger = ledger_at(&aside.path().join("ledger.db"));
@@ -22,15 +23,20 @@ fn restarted_with_an_older_ledger() -> (Running, u64, tempfile::TempDir) {
     let epoch = first.wait_for(None, "settled")["epoch"].as_u64().unwrap();
     assert_eq!(first.balance("actor/alice"), 1000);
     let dir = first.stop();
+    if is_retired {
+        let store = rusqlite::Connection::open(dir.path().join("data/epochs.sqlite")).unwrap();
+        store.execute("UPDATE rewarder_epochs SET retired_at = 1", []).unwrap();
+    }
     let ledger = ledger_at(&restored);
     ron_ledger::restore(&backup, &*ledger).unwrap();
-    let running = Running::within(dir, Wish { ledger, pool: 0, ..Wish::default() }, |_| {});
+    let retain = |config: &mut svc_rewarder::RewarderConfig| config.retain_epochs = retain_epochs;
+    let running = Running::within(dir, Wish { ledger, pool: 0, ..Wish::default() }, retain);
     (running, epoch, aside)
 }
 
 #[test]
 fn an_older_ledger_is_noticed_and_its_epochs_are_posted_again_once() {
-    let (running, epoch, _aside) = restarted_with_an_older_ledger();
+    let (running, epoch, _aside) = restarted_with_an_older_ledger(false, 0);
     eventually("the difference is told", || {
         running.standing().contains(&format!("ledger_behind: epoch {epoch}: 1 batches are not in the ledger"))
     });
@@ -46,6 +52,36 @@ fn an_older_ledger_is_noticed_and_its_epochs_are_posted_again_once() {
     let again = running.ask("POST", &path, &[], b"");
     assert_eq!((again.status, &again.json()["missing"]), (200, &0.into()), "{again:?}");
     assert_eq!(running.balance("actor/alice"), 1000, "asking again pays nobody again");
+}
+
+#[test]
+fn an_epoch_that_was_retired_is_told_and_cannot_be_posted_again() {
+    let (running, epoch, _aside) = restarted_with_an_older_ledger(true, 0);
+    eventually("the difference is told", || {
+        running.standing().contains("not in the ledger; 1 were retired, and cannot be posted again")
+    });
+    let asked = running.ask("POST", &format!("/rewarder/epochs/{epoch}/reconcile"), &[], b"");
+    let said = asked.json();
+    assert_eq!((asked.status, &said["missing"], &said["posted_again"]), (200, &1.into(), &false.into()));
+    assert_eq!(said["retired"], true, "{said}");
+}
+
+#[test]
+fn an_epoch_that_the_ledger_lacks_is_not_retired_before_it_is_posted_again() {
+    let (running, epoch, _aside) = restarted_with_an_older_ledger(false, 1);
+    // Two later epochs, so that the first is none of those to keep; the last is settled in a later look at the old ones.
+    for name in ["bob", "carol"] {
+        running.book(name, 1);
+        eventually("it is paid", || running.balance(&format!("actor/{name}")) > 0);
+    }
+    let path = format!("/rewarder/epochs/{epoch}");
+    let then = running.metric("accounting_epoch");
+    eventually("epochs pass", || running.metric("accounting_epoch") >= then + 5.0);
+    assert!(running.get(&path).json()["retired_at"].is_null());
+    let asked = running.ask("POST", &format!("{path}/reconcile"), &[], b"");
+    assert_eq!(asked.status, 202, "{asked:?}");
+    eventually("it is paid again", || running.balance("actor/alice") == 1000);
+    eventually("it is retired", || running.get(&path).json()["retired_at"].is_u64());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Corrections and registries that should take no effect: of withdrawn keys, of runs that are not settled, or of absurd amounts.
+//! And objections, of which there may be many.
 
 use std::sync::Arc;
 
 use rewards::{
-    Amount, Correction, Epoch, Int, PayeeEntry, Payees, PolicyId, RunName, Sign, SignedCorrection,
+    Amount, Correction, Dispute, Epoch, Int, PayeeEntry, Payees, PolicyId, RunName, Sign, SignedCorrection,
     SignedPayees,
 };
 use ron_accounting::SigningKey;
@@ -95,4 +96,32 @@ fn a_run_is_corrected_only_after_it_is_settled() {
     fund(&*stage.running.ledger, "fund/0", 5000);
     stage.running.wait_for(Some(5), "settled");
     assert_eq!(submit(&stage, &correction), 202);
+}
+
+#[test]
+fn strangers_take_no_room_from_those_who_have_a_line() {
+    let stage = Stage::new(1_000_000, 0);
+    let payee = SigningKey::generate().unwrap();
+    let name = payee.node().to_string();
+    stage.give(5, 0, &[(name.as_str(), 1), ("zoe", 3)]);
+    let run = stage.compute(5, "settled").name();
+    let object = |key: &SigningKey, reason: &str| {
+        let dispute = Dispute::of(run, actor(&key.node().to_string()), reason, key).unwrap();
+        stage.running.ask("POST", "/rewarder/epochs/5/disputes", &[], &dispute.to_bytes()).status
+    };
+    let stranger = SigningKey::generate().unwrap();
+    assert_eq!((object(&stranger, "mine is missing"), object(&stranger, "mine is missing")), (200, 200));
+    assert_eq!(object(&stranger, "all of it is missing"), 409, "one of each stranger");
+    for _ in 1..32 {
+        assert_eq!(object(&SigningKey::generate().unwrap(), "mine is missing"), 200);
+    }
+    assert_eq!(object(&SigningKey::generate().unwrap(), "mine is missing"), 409, "and 32 of all");
+    for reason in ["one", "two", "three", "four"] {
+        assert_eq!(object(&payee, reason), 200, "{reason}");
+    }
+    assert_eq!(object(&payee, "five"), 409);
+    assert_eq!(object(&stage.nodes[1], "a node objects"), 200);
+    assert_eq!(object(&stage.running.signer, "the policy's key objects"), 200);
+    let listed = stage.running.get("/rewarder/epochs/5/disputes").json();
+    assert_eq!(listed["disputes"].as_array().map(Vec::len), Some(38));
 }

@@ -11,6 +11,7 @@ use super::{
     examine::examine,
     files::Folder,
     trust::{Check, Required, Trust},
+    verify::not_quarantined,
 };
 use crate::failure::Failure;
 
@@ -71,6 +72,7 @@ impl Search<'_> {
     /// Verifies an earlier run by itself. Returns what is required and not proved.
     fn verify(&self, folder: &Folder, epoch: Epoch) -> Result<Option<(Check, String)>, Failure> {
         let about = |failure: Failure| failure.about(format_args!("the chain is wrong at epoch {epoch}"));
+        not_quarantined(folder).map_err(about)?;
         let examined = examine(folder, self.trust, self.threads).map_err(about)?;
         let made_of = examined.made_of(self.trust).into_iter();
         let mut missing = made_of.filter(|(check, (proved, _))| self.required.includes(*check) && !proved);

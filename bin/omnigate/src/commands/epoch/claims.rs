@@ -1,19 +1,22 @@
 //! `omnigate epoch claims`: an epoch's payouts as a tree that a contract on a chain pays from.
 
 use rewards::{
-    Manifest, bundle,
+    Manifest, Payees, SignedPayees, bundle,
     claims::{AddressBook, ClaimTree, ClaimsBuilder, EvmAddress, Unbound},
 };
 
 use super::{
     ClaimsArgs,
     files::{self, Folder},
+    verify::not_quarantined,
 };
 use crate::{commands::print, failure::Failure};
 
 /// Writes the tree, or prints one claim with its proof.
 pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
     let folder = Folder::open(&args.bundle)?;
+    // A contract cannot take a tree back.
+    not_quarantined(&folder)?;
     let manifest = Manifest::read(&folder.read(bundle::RUN)?)
         .map_err(|error| Failure::failed(format!("{}: {error}", bundle::RUN)))?;
     let book = match &args.addresses {
@@ -21,7 +24,11 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?,
         None => AddressBook::default(),
     };
+    let payees = payees(&folder, &manifest)?;
     let mut claims = ClaimsBuilder::new(&book);
+    if let Some(payees) = &payees {
+        claims = claims.to_payees(payees, manifest.epoch);
+    }
     folder.lines(bundle::ALLOCATIONS, |line| claims.line(line))?;
     let failed = |error| Failure::failed(format!("no claims of epoch {}: {error}", manifest.epoch));
     let (tree, unbound) = claims.finish(&manifest).map_err(failed)?;
@@ -42,11 +49,24 @@ pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
     print(&summary(&tree, &manifest, &unbound))
 }
 
+/// The registry that the run pays by; `None` if it names none.
+fn payees(folder: &Folder, manifest: &Manifest) -> Result<Option<Payees>, Failure> {
+    let Some((hash, _)) = manifest.linked.as_ref().and_then(|linked| linked.brought.payees) else {
+        return Ok(None);
+    };
+    let failed = |what: &dyn std::fmt::Display| Failure::failed(format!("{}: {what}", bundle::PAYEES));
+    let signed = SignedPayees::read(&folder.read(bundle::PAYEES)?).map_err(|error| failed(&error))?;
+    if signed.payees().hash() != hash {
+        return Err(failed(&"it is not the registry that run.json names"));
+    }
+    Ok(Some(signed.payees().clone()))
+}
+
 fn missing(unbound: &Unbound) -> String {
     let names: Vec<_> = unbound.first.iter().map(|actor| actor.as_str()).collect();
     let more = if unbound.actors > names.len() { " and others" } else { "" };
     format!(
-        "{} of those who are paid have no address, {} minor units in all: {}{more}; name theirs in --addresses, or leave them \
+        "{} of those who are paid have no address, {} minor units in all, to be paid to {}{more}; name theirs in --addresses, or leave them \
          out with --allow-unbound",
         unbound.actors,
         unbound.amount,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use rewards::{
-    Claim, Digest, Dispute, Epoch, Excluded, ExclusionNotice, InputSet, Intent, LineCheck, Manifest,
-    Mismatch, Order, ParkedPayout, ParkedPayouts, Policy, PublicKey, Quarantine, Run, Snapshot, bundle,
-    ed25519::Ed25519, verify_after, within,
+    Claim, Digest, Dispute, Epoch, Excluded, ExclusionNotice, InputSet, LineCheck, Manifest, Mismatch, Order,
+    ParkedPayout, ParkedPayouts, Policy, PublicKey, Quarantine, Run, Snapshot, bundle, ed25519::Ed25519,
+    verify_after, within,
 };
 use types::{ActorId, NodeId};
 
@@ -107,18 +107,17 @@ fn parked(folder: &Folder, run: &Run) -> Result<Vec<ParkedPayout>, Failure> {
         return Err(wrong(&format_args!("it is of epoch {}", parked.epoch)));
     }
     for payout in &parked.payouts {
-        let is_it = |intent: &Intent| {
-            intent.transfers.iter().any(|known| (&known.to, known.amount) == (&payout.actor, payout.amount))
+        let ParkedPayout { actor, receiver, amount, account, .. } = payout;
+        let is_it = |known: &rewards::Transfer| {
+            let names_it = !parked.names_actors || known.actor == *actor;
+            names_it && (&known.to, known.amount) == (receiver, *amount)
         };
-        if !run.batches().any(|intent| is_it(&intent)) {
-            return Err(wrong(&format_args!("the run does not pay {} to {}", payout.amount, payout.actor)));
+        if !run.batches().any(|intent| intent.transfers.iter().any(is_it)) {
+            let of = actor.as_ref().map(|actor| format!(" for {actor}")).unwrap_or_default();
+            return Err(wrong(&format_args!("the run does not pay {amount} to {receiver}{of}")));
         }
-        if payout.account != format!("parked/{}", payout.actor) {
-            return Err(wrong(&format_args!(
-                "{} is not the account of {}",
-                plain(&payout.account),
-                payout.actor
-            )));
+        if !payout.is_in_place() {
+            return Err(wrong(&format_args!("{} is not the account of {receiver}", plain(account))));
         }
     }
     Ok(parked.payouts)

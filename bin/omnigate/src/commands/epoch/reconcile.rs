@@ -41,7 +41,8 @@ pub(super) fn run(args: ReconcileArgs) -> Result<ExitCode, Failure> {
             found.push(answer);
         }
     }
-    let code = if dry_run && !found.is_empty() { ExitCode::Failed } else { ExitCode::Clean };
+    let is_missing = |one: &Value| dry_run || outcome(one) == Outcome::Missing;
+    let code = if found.iter().any(is_missing) { ExitCode::Failed } else { ExitCode::Clean };
     print(&if json { pretty(&Value::Array(found)) } else { text(epochs.len(), &found) })?;
     Ok(code)
 }
@@ -61,10 +62,41 @@ fn paid(client: &AdminClient) -> Result<Vec<u64>, Failure> {
     }
 }
 
+/// What becomes of the batches that the ledger lacks of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// They are posted again because of this request.
+    PostedAgain,
+    /// They are being posted because of an earlier one.
+    Posting,
+    /// They stay missing.
+    Missing,
+}
+
+fn outcome(one: &Value) -> Outcome {
+    if one["posted_again"] == true {
+        Outcome::PostedAgain
+    } else if one["state"] == "emitting" && one["retired"] != true {
+        Outcome::Posting
+    } else {
+        Outcome::Missing
+    }
+}
+
 fn text(compared: usize, found: &[Value]) -> String {
     let mut out = String::new();
     for one in found {
-        let does = if one["posted_again"] == true { "posted again" } else { "not in the ledger" };
+        let does = match outcome(one) {
+            Outcome::PostedAgain => "posted again",
+            Outcome::Posting => "not in the ledger, and being posted",
+            Outcome::Missing if one["retired"] == true => {
+                "not in the ledger; the epoch is retired and cannot be posted again"
+            }
+            Outcome::Missing if one["state"] == "quarantined" => {
+                "not in the ledger; the epoch is quarantined and has to be released first"
+            }
+            Outcome::Missing => "not in the ledger",
+        };
         out.push_str(&format!("epoch {}: {} batches {does}\n", one["epoch"], one["missing"]));
     }
     out + &format!("{compared} paid epochs compared, {} of them incomplete in the ledger\n", found.len())

@@ -2,7 +2,7 @@
 
 use rewards::Run;
 use ron_ledger::{Ledger, Place, Scrutiny};
-use svc_rewarder::{FoundPayouts, find_payouts};
+use svc_rewarder::{FoundPayouts, find_payouts, other_follower};
 
 use super::TrustArgs;
 use crate::failure::Failure;
@@ -27,12 +27,17 @@ pub(super) enum Settled {
 pub(super) fn settled(args: &TrustArgs, run: &Run) -> Result<Settled, Failure> {
     let Some(url) = &args.ledger else { return Ok(Settled::NotAsked) };
     let ledger = open(&url.expose().parse().map_err(Failure::bad_config)?)?;
+    if let Some(other) = other_follower(&*ledger, run).map_err(Failure::failed)? {
+        let message = format!("the ledger has {other} as the run that follows the run before this one");
+        return Err(Failure::failed(message)
+            .help("the epoch store was older than the ledger when this run was computed"));
+    }
     let (pool, mut parked) = (&args.pool_account, Vec::new());
     for intent in run.batches() {
         match find_payouts(&*ledger, &intent, pool).map_err(Failure::failed)? {
             FoundPayouts::Missing => return Ok(Settled::Missing(intent.key())),
             FoundPayouts::Paid(places) => {
-                parked.extend(places.into_iter().map(|at| intent.transfers[at].to.to_string()));
+                parked.extend(places.into_iter().map(|(at, _)| intent.transfers[at].to.to_string()));
             }
             FoundPayouts::Other => {
                 let message = format!("{} in the ledger is not what this run pays from {pool}", intent.key());

@@ -57,8 +57,9 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     for Excluded { snapshot, detail, .. } in excluded {
         line("left out", format!("{}: {}", snapshot.node, plain(detail)));
     }
-    for ParkedPayout { actor, amount, account, detail, .. } in parked {
-        line("parked", format!("{amount} of {actor} in {}: {}", plain(account), plain(detail)));
+    for ParkedPayout { actor, receiver, amount, account, detail, .. } in parked {
+        let of = actor.as_ref().unwrap_or(receiver);
+        line("parked", format!("{amount} of {of} in {}: {}", plain(account), plain(detail)));
     }
     for order in orders {
         line("order", format!("{}: {}", action(&order.action), plain(&order.reason)));
@@ -175,7 +176,8 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
         "attested_by": texts(&examined.attested.by),
         "excluded": examined.excluded.iter().map(|excluded| json!({ "node": excluded.snapshot.node.as_str(),
             "reason": excluded.reason, "detail": excluded.detail })).collect::<Vec<_>>(),
-        "parked": examined.parked.iter().map(|parked| json!({ "actor": parked.actor.as_str(),
+        "parked": examined.parked.iter().map(|parked| json!({
+            "actor": parked.actor.as_ref().map(|actor| actor.as_str()), "receiver": parked.receiver.as_str(),
             "amount": parked.amount.to_string(), "account": parked.account, "reason": parked.reason,
             "detail": parked.detail })).collect::<Vec<_>>(),
         "orders": examined.orders.iter().map(|order| json!({ "action": action(&order.action),

@@ -97,7 +97,7 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
 }
 
 /// An epoch that is set aside is not verified, whatever was computed before.
-fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
+pub(super) fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
     if !folder.has(bundle::QUARANTINE) {
         return Ok(());
     }
