@@ -24,13 +24,13 @@ pub(crate) struct Cache {
     shares: HashMap<u64, Share, Mixing>,
     /// The oldest publication of each share.
     by_age: BTreeSet<(Moment, u64)>,
-    /// What each share weighs.
+    /// The weights of all shares, with their uids; the last one makes room.
     by_weight: BTreeSet<(usize, u64)>,
     bytes: usize,
     limits: CacheLimits,
 }
 
-/// What bounds a cache.
+/// Limits of a cache: what it keeps at most, and for how long a share is protected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheLimits {
     pub(crate) messages: usize,
