@@ -15,13 +15,13 @@ const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
 const ESTABLISHED: &str = "01";
 
 /// Lets a caller pass whose process runs as root or as the user of the node. Other systems than Linux do not tell, and let
-/// everybody on the machine pass. Blocking.
-pub(super) fn admit_user(client: SocketAddr) -> Result<(), Refusal> {
+/// everybody on the machine pass. `ports` are those that the node may have been asked on. Blocking.
+pub(super) fn admit_user(client: SocketAddr, ports: &[u16]) -> Result<(), Refusal> {
     if !cfg!(target_os = "linux") {
         return Ok(());
     }
     let own = rustix::process::geteuid().as_raw();
-    match is_owned_by(client, &[0, own]) {
+    match is_owned_by(client, ports, &[0, own]) {
         Ok(true) => Ok(()),
         Ok(false) => Err(refusal("without a token this is for root and the user that the node runs as")),
         Err(error) => Err(refusal(&format!("the caller's user is not known ({error})"))),
@@ -32,8 +32,8 @@ fn refusal(why: &str) -> Refusal {
     Refusal::new(Reason::Forbidden, format!("{why}: set `admin.token`, and send it"))
 }
 
-/// Whether the socket that is bound to `client` is there and owned by one of `users`.
-fn is_owned_by(client: SocketAddr, users: &[u32]) -> io::Result<bool> {
+/// Whether the client's socket is there and owned by one of `users`.
+fn is_owned_by(client: SocketAddr, ports: &[u16], users: &[u32]) -> io::Result<bool> {
     let mut found = false;
     for table in TABLES {
         let rows = match open(table) {
@@ -42,7 +42,7 @@ fn is_owned_by(client: SocketAddr, users: &[u32]) -> io::Result<bool> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && table != TABLES[0] => continue,
             Err(error) => return Err(error),
         };
-        match find_owner(rows, client, users)? {
+        match find_owner(rows, client, ports, users)? {
             Some(true) => found = true,
             Some(false) => return Ok(false),
             None => {}
@@ -56,24 +56,32 @@ fn open(table: &str) -> io::Result<File> {
     File::open(table)
 }
 
-/// Looks for sockets bound to `client`; `None` if there are none. Several can be bound to one address if they are connected to
-/// different ones: all of them must be established and owned by one of `users`.
-fn find_owner(rows: impl BufRead, client: SocketAddr, users: &[u32]) -> io::Result<Option<bool>> {
+/// Looks for the sockets of `client` that are connected to one of `ports`; `None` if there are none. All of them must be
+/// established and owned by one of `users`: one that its process has closed no longer names it. Sockets with the same address
+/// that are connected to somewhere else are other clients' business.
+fn find_owner(
+    rows: impl BufRead,
+    client: SocketAddr,
+    ports: &[u16],
+    users: &[u32],
+) -> io::Result<Option<bool>> {
     let wanted = spellings(client);
-    let mut verdict = None;
+    let mut owned = None;
     for row in rows.lines() {
         let row = row?;
         // Number, local address, remote address, state, queues, timer, retransmissions, user, timeout, inode.
         let mut fields = row.split_ascii_whitespace().skip(1);
-        if !fields.next().is_some_and(|local| wanted.iter().any(|spelling| spelling == local)) {
+        let is_client = fields.next().is_some_and(|local| wanted.iter().any(|spelling| spelling == local));
+        let port = fields.next().and_then(|remote| u16::from_str_radix(remote.rsplit(':').next()?, 16).ok());
+        if !is_client || !port.is_some_and(|port| ports.contains(&port)) {
             continue;
         }
-        let state = fields.nth(1);
+        let state = fields.next();
         let user = fields.nth(3).and_then(|user| user.parse::<u32>().ok());
         let is_owned = state == Some(ESTABLISHED) && user.is_some_and(|user| users.contains(&user));
-        verdict = Some(is_owned && verdict != Some(false));
+        owned = Some(is_owned && owned != Some(false));
     }
-    Ok(verdict)
+    Ok(owned)
 }
 
 /// How the tables write an address: its 32-bit words as numbers of this machine, in hexadecimal.
@@ -107,7 +115,7 @@ mod tests {
     fn owner(rows: &[String]) -> Option<bool> {
         let table = format!("{HEAD}\n{}\n", rows.join("\n"));
         let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 0xD431));
-        find_owner(table.as_bytes(), client, &[0, 1000]).unwrap()
+        find_owner(table.as_bytes(), client, &[0x2580], &[0, 1000]).unwrap()
     }
 
     /// The client as the tables write it on this machine.
@@ -129,10 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn every_socket_at_the_address_must_be_owned() {
+    fn only_sockets_that_are_connected_to_the_node_count() {
         let (client, node, other) = (client(), "0100007F:2580", "0100007F:1538");
         let [ours, theirs] = [0, 1001].map(|user| row(&client, node, "01", user));
-        assert_eq!(owner(&[ours.clone(), row(&client, other, "01", 1000)]), Some(true));
+        assert_eq!(owner(&[row(&client, other, "01", 0)]), None);
+        assert_eq!(owner(&[ours.clone(), row(&client, other, "06", 0)]), Some(true), "one that has ended");
+        assert_eq!(owner(&[theirs.clone(), row(&client, other, "01", 0)]), Some(false));
         assert_eq!(owner(&[ours.clone(), theirs.clone()]), Some(false));
         assert_eq!(owner(&[theirs, ours]), Some(false));
     }
@@ -143,13 +153,15 @@ mod tests {
         {
             // A machine may lack IPv6.
             let Ok(listener) = std::net::TcpListener::bind(listen) else { continue };
-            let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let client = client.local_addr().map(|addr| (addr, client)).unwrap();
+            let node = listener.local_addr().unwrap();
+            let client = std::net::TcpStream::connect(node).unwrap();
+            let (addr, ports) = (client.local_addr().unwrap(), [node.port()]);
             let own = rustix::process::geteuid().as_raw();
-            assert!(is_owned_by(client.0, &[own]).unwrap(), "{listen}");
-            assert!(!is_owned_by(client.0, &[own + 1]).unwrap(), "{listen}");
-            drop(client.1);
-            assert!(!is_owned_by(client.0, &[own]).unwrap(), "{listen}, after the client has left");
+            assert!(is_owned_by(addr, &ports, &[own]).unwrap(), "{listen}");
+            assert!(!is_owned_by(addr, &ports, &[own + 1]).unwrap(), "{listen}");
+            assert!(!is_owned_by(addr, &[node.port() ^ 1], &[own]).unwrap(), "{listen}");
+            drop(client);
+            assert!(!is_owned_by(addr, &ports, &[own]).unwrap(), "{listen}, after the client has left");
         }
     }
 }

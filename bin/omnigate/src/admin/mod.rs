@@ -97,6 +97,7 @@ impl Admin {
         audit.reconfigure(config);
         let is_tls = AtomicBool::new(tls.is_some());
         let shared = Arc::new(Shared::new(scope, config, made_of));
+        shared.listens_on(listener.local_addr());
         let service = |_core| AdminService::new(&shared);
         let server = HttpServer::start(scope, topology::ROLES, plan(Some(listener), tls), service);
         Ok(Arc::new(Self { shared, server, scope: scope.clone(), audit, is_tls }))
@@ -136,6 +137,7 @@ impl Admin {
             self.shared.reconfigure(&config);
             self.audit.reconfigure(&config);
             let addr = listener.as_ref().map_or_else(|| self.local_addr(), |new| new.local_addr().clone());
+            self.shared.listens_on(&addr);
             let was_tls = self.is_tls.swap(tls.is_some(), Ordering::Relaxed);
             // Not at every reload that leaves it so.
             if listener.is_some() || was_tls {

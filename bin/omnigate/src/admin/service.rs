@@ -10,7 +10,7 @@ use ron_kernel::{
     reload::{NoReload, ReloadDesk},
     topology::Topology,
 };
-use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, serve::HttpLimits};
+use ron_transport::{Body, Conn, ConnInfo, Request, Response, Service, addr::ListenAddr, serve::HttpLimits};
 use serde_json::json;
 use types::{Reason, Refusal};
 
@@ -57,6 +57,8 @@ pub(super) struct Shared {
     scope: Scope,
     topologies: Vec<&'static Topology>,
     tokens: ArcSwap<Tokens>,
+    /// The ports that it listens on, and listened on before the last reload that moved it.
+    ports: ArcSwap<Vec<u16>>,
     trail: Trail,
     rehearsal: Rehearsal,
     events: EventStreams,
@@ -83,6 +85,7 @@ impl Shared {
             scope: scope.clone(),
             topologies,
             tokens: ArcSwap::from_pointee(Tokens::of(config)),
+            ports: ArcSwap::default(),
             trail: Trail::default(),
             rehearsal: Rehearsal::new(config.rehearse),
             events: EventStreams::new(),
@@ -99,6 +102,15 @@ impl Shared {
         self.rehearsal.allow(config.rehearse);
     }
 
+    /// Learns where it listens. Connections to the place before stay open for a while.
+    pub(super) fn listens_on(&self, addr: &ListenAddr) {
+        if let ListenAddr::Tcp(addr) = addr {
+            let before = self.ports.load();
+            let others = before.iter().copied().filter(|port| *port != addr.port()).take(1);
+            self.ports.store(Arc::new([addr.port()].into_iter().chain(others).collect()));
+        }
+    }
+
     fn route(&self, endpoint: Option<Endpoint>) -> &RouteMetrics {
         let index = endpoint.and_then(|e| Endpoint::ALL.iter().position(|other| *other == e));
         &self.routes[index.unwrap_or(Endpoint::ALL.len())]
@@ -113,8 +125,9 @@ impl Shared {
     /// permissions of its own.
     async fn admit_user(&self, conn: &ConnInfo) -> Result<(), Refusal> {
         let Some(client) = conn.client() else { return Ok(()) };
-        let looked_up =
-            self.scope.blocking().run("find the caller's user", move || local_user::admit_user(client));
+        let ports = self.ports.load_full();
+        let look_up = move || local_user::admit_user(client, &ports);
+        let looked_up = self.scope.blocking().run("find the caller's user", look_up);
         looked_up.await.unwrap_or_else(|error| Err(Refusal::new(Reason::Busy, error.to_string())))
     }
 

@@ -16,12 +16,12 @@ use super::tree::{Body, Node};
 /// Shorter texts occur in messages by chance, and are only looked for in those about the setting itself.
 const TELLING: usize = 4;
 
-/// What a reference names.
+/// A name that a string of the configuration file refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
-    /// An environment variable.
+    /// An environment variable, whose value takes the place of the reference.
     Variable(&'a str),
-    /// A file.
+    /// A file, whose content takes the place of the reference.
     File(&'a str),
 }
 
