@@ -85,9 +85,9 @@ fn change_of_a_file(ground: &mut Ground, judge: &mut Judge, chance: &mut Chance)
     let (at, bit) = (chance.below(file.bytes.len()), chance.below(8));
     file.bytes[at] ^= 1 << bit;
     if chance.below(2) == 0 {
-        change(&file.path, at, bit)
+        change(&file.path, at, bit);
     } else {
-        turn(&file.path, at, bit)
+        turn(&file.path, at, bit);
     }
     // Until it is looked at again it is the old file, of which no wrong byte is sent: such an answer breaks off.
     let mut ask = || judge.whole(&mut ground.asker, &file.url, "", &file.bytes);
