@@ -184,7 +184,7 @@ fn without_a_token_other_users_of_the_machine_can_neither_reload_nor_stop_the_no
         eprintln!("left out: only root can act as another user");
         return;
     }
-    for path in ["/reload", "/shutdown", "/overlay/pub/news", "/cache/purge"] {
+    for path in ["/reload", "/shutdown", "/rehearse/gateway/upstream_watch", "/cache/purge"] {
         assert_eq!(status_as(&node, path, NOBODY), "403", "{path}");
     }
     assert_eq!(status_as(&node, "/reload", own), "200", "the node is still up");

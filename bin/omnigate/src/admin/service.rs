@@ -174,7 +174,7 @@ impl Shared {
         if endpoint.audience() == Audience::Operator {
             let operator = operator.as_ref().map_err(Clone::clone)?;
             access::admit_role(operator, endpoint.role())?;
-            if endpoint.role() == Role::Operate && operator.token.is_none() {
+            if endpoint.is_for_owners() && operator.token.is_none() {
                 self.admit_user(conn).await?;
             }
         }
