@@ -76,6 +76,10 @@ impl Job {
     }
 }
 
+/// Work that leaves its result where its caller finds it. Boxed, so that the pool and the runtime's tasks are compiled once and not
+/// for every caller: that was half of what the compiler made of some services.
+type Work = Box<dyn FnOnce() + Send>;
+
 /// Threads, and callers that wait for one of them.
 #[derive(Debug)]
 struct Lane {
@@ -125,7 +129,7 @@ impl Blocking {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.run_as(Job::usual(job), work).await
+        self.run_for_result(Job::usual(job), work).await
     }
 
     /// Runs `work` that may hang for as long as somebody else likes, such as a question to a name server. It takes no thread from
@@ -140,15 +144,22 @@ impl Blocking {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.run_as(Job { name: job, is_apart: true }, work).await
+        self.run_for_result(Job { name: job, is_apart: true }, work).await
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
-    async fn run_as<T, F>(&self, job: Job, work: F) -> Result<T, BlockingError>
+    async fn run_for_result<T, F>(&self, job: Job, work: F) -> Result<T, BlockingError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        self.run_as(job, Box::new(move || *lock(&place) = Some(work()))).await?;
+        lock(&result).take().ok_or(BlockingError::Stopped)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
+    async fn run_as(&self, job: Job, work: Work) -> Result<(), BlockingError> {
         let waiter = self.wait_for_thread(job)?;
         let threads = &self.0.lane(job).threads;
         if let Ok(thread) = Arc::clone(threads).try_acquire_owned() {
@@ -166,11 +177,7 @@ impl Blocking {
 
     /// Runs `work` on a thread, which is given back when it ends.
     #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
-    fn begin<T, F>(&self, job: Job, thread: OwnedSemaphorePermit, work: F) -> JoinHandle<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
+    fn begin(&self, job: Job, thread: OwnedSemaphorePermit, work: Work) -> JoinHandle<()> {
         let running = self.start(job);
         self.0.runtime.spawn_blocking(move || {
             let _until_done = (thread, running);
@@ -240,9 +247,9 @@ fn told<T>(job: &'static str, joined: Result<T, JoinError>) -> Result<T, Blockin
 }
 
 /// A job that waits for a thread. If its caller goes away before it has one, it is not run.
-struct Queued<T>(JoinHandle<T>);
+struct Queued(JoinHandle<Result<(), BlockingError>>);
 
-impl<T> Drop for Queued<T> {
+impl Drop for Queued {
     fn drop(&mut self) {
         self.0.abort();
     }

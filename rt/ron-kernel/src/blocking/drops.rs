@@ -27,7 +27,7 @@ impl Blocking {
     /// Drops a value on a thread; nobody waits for it. If too many callers wait, or the runtime has ended, it is dropped at
     /// once.
     #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
-    fn dispose<T: Send + 'static>(&self, job: &'static str, value: T) {
+    fn dispose(&self, job: &'static str, value: Box<dyn Send>) {
         let job = Job::usual(job);
         let Ok(waiter) = self.wait_for_thread(job) else { return drop(value) };
         let pool = self.clone();
@@ -35,7 +35,7 @@ impl Blocking {
             let Ok(thread) = Arc::clone(&pool.0.usual.threads).acquire_owned().await else { return };
             drop(waiter);
             // A panic is counted where it happens.
-            let _ = pool.begin(job, thread, move || drop(value)).await;
+            let _ = pool.begin(job, thread, Box::new(move || drop(value))).await;
         }));
     }
 }
@@ -67,7 +67,7 @@ impl<T: Send + 'static> DerefMut for BlockingDrop<T> {
 impl<T: Send + 'static> Drop for BlockingDrop<T> {
     fn drop(&mut self) {
         if let Some(value) = self.value.take() {
-            self.pool.dispose(self.job, value);
+            self.pool.dispose(self.job, Box::new(value));
         }
     }
 }

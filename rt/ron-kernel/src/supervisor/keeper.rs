@@ -1,6 +1,6 @@
 //! The keeper of one supervised task: starts it, waits for it, restarts it, gives it up.
 
-use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, fmt, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use ron_sync::phase::{Phase, Reached};
 use tokio::{runtime::Handle, task::JoinError};
@@ -90,9 +90,13 @@ impl Supervisor {
         self.register(&scope, spec, &name);
         let control = scope.control().clone();
         let keeper = Keeper { supervisor: self.clone(), scope, spec, name, runtime };
-        control.spawn(keeper.keep(Arc::new(run)));
+        control.spawn(keeper.keep(Arc::new(move |ctx| Box::pin(run(ctx)))));
     }
 }
+
+/// A supervised task: a function that starts one life of it. Boxed, so that the keeper and the runtime's task are compiled once and
+/// not for each task.
+type Run = Arc<dyn Fn(TaskCtx) -> Pin<Box<dyn Future<Output = TaskResult> + Send>> + Send + Sync>;
 
 struct Keeper {
     supervisor: Supervisor,
@@ -103,11 +107,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn keep<F, Fut>(self, run: Arc<F>)
-    where
-        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = TaskResult> + Send + 'static,
-    {
+    async fn keep(self, run: Run) {
         let clock = self.scope.clock();
         let lost = lost_condition(&self.scope);
         let mut budget = RestartBudget::new(self.spec.restart);
@@ -135,11 +135,7 @@ impl Keeper {
 
     /// One life of the task; a panic or a kill is a fault like any other.
     #[expect(clippy::disallowed_methods, reason = "the supervisor is where tasks are started")]
-    async fn run_once<F, Fut>(&self, run: &Arc<F>, restarts: u32) -> TaskResult
-    where
-        F: Fn(TaskCtx) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = TaskResult> + Send + 'static,
-    {
+    async fn run_once(&self, run: &Run, restarts: u32) -> TaskResult {
         let ctx = TaskCtx { scope: self.scope.clone(), restarts, spec: self.spec };
         let run = Arc::clone(run);
         let metrics = self.scope.metrics().tasks(self.spec.name);
