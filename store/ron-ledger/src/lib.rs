@@ -27,6 +27,9 @@ mod sqlite;
 mod verify;
 mod waiting;
 
+/// Whether this program was built with the feature `postgres`.
+pub const POSTGRES_AVAILABLE: bool = cfg!(feature = "postgres");
+
 pub use backup::{backup, restore};
 pub use error::{LedgerError, Op};
 pub use export::export;

@@ -19,7 +19,7 @@ pub(crate) fn about() -> Value {
 fn features() -> Vec<&'static str> {
     let known = [
         ("otlp", ron_traces::AVAILABLE),
-        ("postgres", cfg!(feature = "postgres")),
+        ("postgres", ron_ledger::POSTGRES_AVAILABLE),
         ("quic", svc_overlay::QUIC_AVAILABLE),
     ];
     known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()

@@ -76,6 +76,11 @@ impl LedgerConfig {
     /// Where the ledger of a running node is; the error says what to write instead.
     pub(crate) fn place_of_node(&self, data_dir: &Path, amnesia: bool) -> Result<Place, String> {
         let place = self.place(data_dir, amnesia);
+        if matches!(place, Place::Server(_)) && !ron_ledger::POSTGRES_AVAILABLE {
+            return Err("ledger.url: this program was built without PostgreSQL; packages have it, and a build of yours \
+                        with `--features postgres`"
+                .to_owned());
+        }
         if amnesia && (self.url.is_none() || matches!(place, Place::File(_))) {
             return Err(
                 "ledger.url: a node with `node.amnesia` writes no file: name a server (postgres://…), or \
