@@ -27,6 +27,14 @@ pub enum AccountsError {
     /// A file cannot be written.
     #[error("a snapshot cannot be written: {0}")]
     Write(#[from] WriteError),
+    /// The file of a snapshot's rows is not there.
+    #[error(
+        "the rows that epoch {epoch} was sealed as are lost: restore the folder `snapshots` from a backup"
+    )]
+    Lost {
+        /// The number of the epoch.
+        epoch: u64,
+    },
     /// Of what is to be sealed.
     #[error("what was used cannot be sealed: {0}")]
     Snapshot(#[from] SnapshotError),
@@ -210,13 +218,25 @@ impl Accounts {
         Ok(self.journal.told(epoch)?)
     }
 
-    /// What this node sealed an epoch as, with the file of its rows.
+    /// What this node sealed an epoch as, with the file of its rows; `None` if it is not sealed, or forgotten. A file that is lost
+    /// or damaged is made again of what was written down.
     ///
     /// # Errors
-    /// [`AccountsError`].
+    /// [`AccountsError`], also if the file cannot be made again.
     pub fn sealed(&self, epoch: u64) -> Result<Option<(Sealed, Vec<u8>)>, AccountsError> {
         let Some(sealed) = self.journal.sealed(epoch)? else { return Ok(None) };
-        Ok(self.fetch(&sealed)?.map(|rows| (sealed, rows)))
+        let found = match self.fetch(&sealed) {
+            Ok(Some(rows)) => return Ok(Some((sealed, rows))),
+            Ok(None) if self.journal.is_pruned(epoch)? => return Ok(None),
+            Ok(None) => AccountsError::Lost { epoch },
+            Err(error) => error,
+        };
+        let (rows, rows_root) = rows_of(&self.journal.used(epoch)?)?;
+        // What was sealed from somewhere else was never written down.
+        if rows_root != sealed.seal.snapshot.rows_root || self.files.keep(&rows)? != sealed.object {
+            return Err(found);
+        }
+        Ok(Some((sealed, rows)))
     }
 
     fn fetch(&self, sealed: &Sealed) -> Result<Option<Vec<u8>>, AccountsError> {

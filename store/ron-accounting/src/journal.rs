@@ -262,6 +262,14 @@ impl Journal {
         Ok(epochs.collect::<Result<_, _>>()?)
     }
 
+    /// Whether the usage of an epoch is forgotten.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn is_pruned(&self, epoch: u64) -> Result<bool, JournalError> {
+        Ok(schema::number(&self.connection, "pruned")?.is_some_and(|first| epoch < first))
+    }
+
     /// Whether an epoch behind this one was sealed as the same rows.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use proptest::prelude::*;
 use ron_accounting::{
-    Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Windows, check_rows,
-    check_seal, read_rows,
+    Accounts, AccountsError, BootId, JournalError, Rows, SigningKey, SnapshotError, Used, Windows,
+    check_rows, check_seal, read_rows,
 };
 use types::ActorId;
 
@@ -172,4 +172,22 @@ proptest! {
             prop_assert!(rows.contains(&needle), "{} has no {}", rows, needle);
         }
     }
+}
+
+#[test]
+fn a_file_of_rows_that_is_lost_or_damaged_is_made_again_of_what_was_written_down() {
+    let (dir, key) = (tempfile::tempdir().unwrap(), SigningKey::generate().unwrap());
+    let mut accounts = open(dir.path(), &key, 1, at(1));
+    accounts.flush([reading("alice", 5)], at(10)).unwrap();
+    let object = accounts.seal(0, |_| ()).unwrap().object;
+    let text = sealed_text(&accounts, 0);
+    accounts.files().remove(object).unwrap();
+    assert_eq!(sealed_text(&accounts, 0), text);
+    assert!(accounts.files().fetch(object).unwrap().is_some(), "it is there again");
+    let used = [Used { actor: ActorId::new("bob").unwrap(), metric: "provided.bytes".to_owned(), units: 3 }];
+    let object = accounts.seal_used(1, &used, |_| ()).unwrap().object;
+    accounts.files().remove(object).unwrap();
+    assert!(matches!(accounts.sealed(1), Err(AccountsError::Lost { epoch: 1 })), "nothing is written down");
+    accounts.prune(0).unwrap();
+    assert!(accounts.sealed(0).unwrap().is_none(), "it is forgotten");
 }

@@ -1,6 +1,9 @@
 //! The accountant: what was used is written down every second, and sealed when its epoch is over.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use rewards::SnapshotSeal;
 use ron_accounting::{Accounts, AccountsError, Corrected, Flushed, Sealed};
@@ -199,9 +202,11 @@ impl Accountant {
             // However long ago they were: who counts may still wait for them.
             let last = accounts.lock().latest(LAST).map_err(failed)?;
             for epoch in last.into_iter().rev() {
-                let sealed = accounts.lock().sealed(epoch).map_err(failed)?;
-                if let Some((sealed, rows)) = sealed {
-                    shared.list(&sealed, &rows)?;
+                let sealed = accounts.lock().sealed(epoch);
+                match sealed {
+                    Ok(Some((sealed, rows))) => shared.list(&sealed, &rows)?,
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(epoch, %error, "a snapshot cannot be told of again"),
                 }
             }
             Ok(())
@@ -212,20 +217,29 @@ impl Accountant {
     /// Lists what is sealed and tells others of it, as often as it takes.
     async fn tell(&self) -> Result<(), RewarderError> {
         let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
-        let tell = move || -> Result<usize, RewarderError> {
+        let tell = move || -> Result<(usize, Option<AccountsError>), RewarderError> {
             let untold = accounts.lock().untold().map_err(failed)?;
+            let mut lost = None;
             for epoch in &untold {
-                if let Some((sealed, rows)) = accounts.lock().sealed(*epoch).map_err(failed)? {
-                    shared.list(&sealed, &rows)?;
+                let sealed = accounts.lock().sealed(*epoch);
+                match sealed {
+                    Ok(Some((sealed, rows))) => {
+                        shared.list(&sealed, &rows)?;
+                        accounts.lock().told(*epoch).map_err(failed)?;
+                    }
+                    Ok(None) => {}
+                    // One epoch must not keep the others from being told of.
+                    Err(error) => drop(lost.get_or_insert(error)),
                 }
-                accounts.lock().told(*epoch).map_err(failed)?;
             }
-            Ok(untold.len())
+            Ok((untold.len(), lost))
         };
-        if self.shared.scope.blocking().run("list snapshots", tell).await?? > 0 {
+        let (told, lost) = self.shared.scope.blocking().run("list snapshots", tell).await??;
+        if told > 0 {
+            self.shared.may_be_late.store(true, Ordering::Release);
             self.shared.due.notify_one();
         }
-        Ok(())
+        lost.map_or(Ok(()), |error| Err(failed(error)))
     }
 }
 

@@ -83,6 +83,17 @@ impl Artifacts {
         }
     }
 
+    /// Adds a file to an epoch, which may have no other files; durable when this returns.
+    pub(crate) fn put(&self, epoch: u64, name: &str, bytes: &[u8]) -> io::Result<()> {
+        match self.add(epoch, name, bytes) {
+            // Only then: what is there must not be replaced because the disk is full.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.write(epoch, vec![(name.to_owned(), Box::new(|out| out.write_all(bytes)))])
+            }
+            other => other,
+        }
+    }
+
     /// Adds a file to an epoch that has its files; durable when this returns.
     pub(crate) fn add(&self, epoch: u64, name: &str, bytes: &[u8]) -> io::Result<()> {
         match self {
@@ -310,6 +321,21 @@ mod tests {
             assert_eq!(artifacts.epochs().unwrap(), [7]);
             assert_eq!((artifacts.remove(7).unwrap(), artifacts.remove(7).unwrap()), (true, false));
         }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test puts something in the way")]
+    fn a_file_that_cannot_be_added_replaces_no_others() {
+        let (dir, kinds) = both();
+        for artifacts in &kinds {
+            artifacts.put(7, "quarantine.json", b"q").unwrap();
+            assert_eq!(artifacts.names(7).unwrap(), ["quarantine.json"], "there were no others");
+            artifacts.put(7, "parked.json", b"p").unwrap();
+            assert_eq!(artifacts.names(7).unwrap(), ["parked.json", "quarantine.json"]);
+        }
+        std::fs::create_dir(dir.path().join("rewards/7/.unfinished-orders.jsonl")).unwrap();
+        assert!(kinds[0].put(7, "orders.jsonl", b"o").is_err());
+        assert_eq!(kinds[0].names(7).unwrap(), ["parked.json", "quarantine.json"]);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! From configuration to a running rewarder, and from one configuration to the next.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use http::request::Parts;
 use rewards::Sign;
@@ -186,6 +189,7 @@ impl Rewarder {
             list(&shared.store, &seal, object.to_string(), &rows)
         };
         let listed = self.shared.scope.blocking().run("accept a snapshot", accept).await??;
+        self.shared.may_be_late.store(true, Ordering::Release);
         self.shared.due.notify_one();
         Ok(listed)
     }

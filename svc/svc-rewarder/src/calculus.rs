@@ -206,10 +206,13 @@ impl Calculus {
     pub(crate) fn rows(&self, object: &str) -> Result<Vec<u8>, RewarderError> {
         let id: ObjectId =
             object.parse().map_err(|_| RewarderError::Files(format!("`{object}` is no address")))?;
-        if let Some(rows) = self.files.fetch(id).map_err(RewarderError::Files)? {
-            return Ok(rows);
-        }
+        let why = match self.files.fetch(id) {
+            Ok(Some(rows)) => return Ok(rows),
+            Ok(None) => "they are not here".to_owned(),
+            Err(error) => error,
+        };
+        // A file that is damaged here may be whole there.
         let rows = self.store.rows(object)?;
-        rows.ok_or_else(|| RewarderError::Files(format!("the rows {object} are not to be had here")))
+        rows.ok_or_else(|| RewarderError::Files(format!("the rows {object} cannot be read: {why}")))
     }
 }

@@ -41,10 +41,15 @@ pub struct RewarderConfig {
     pub epoch_duration: HumanDuration,
     /// Tolerated difference between the clocks of nodes: an epoch is closed this long after its end.
     pub max_epoch_skew: HumanDuration,
+    /// How long after its end an epoch is still closed automatically if a later one is closed already, or none is.
+    /// Snapshots of older epochs are listed and wait for `omnigate epoch compute`, so that no node can have past
+    /// epochs paid in which nobody reported usage.
+    pub max_epoch_age: HumanDuration,
     /// Whether epochs are closed, computed and paid automatically when they end. Otherwise use
     /// `POST /rewarder/epochs/{id}/compute`.
     pub automatic: bool,
-    /// The id of the policy for payouts; an epoch uses the newest version at the time it is closed.
+    /// The id of the policy for payouts. An epoch uses the newest version at the time it is closed that applies to it and
+    /// that one of `policy_keys` has signed.
     pub policy: String,
     /// Files with signed policies, read at startup and at each reload. `omnigate policy sign` writes one.
     pub policy_files: Vec<PathBuf>,
@@ -95,6 +100,7 @@ impl Default for RewarderConfig {
             listen: ListenAddr::Tcp(([127, 0, 0, 1], 8082).into()),
             epoch_duration: HumanDuration::from_secs(3600),
             max_epoch_skew: HumanDuration::from_secs(120),
+            max_epoch_age: HumanDuration::from_secs(24 * 3600),
             automatic: true,
             policy: "default".to_owned(),
             policy_files: Vec::new(),

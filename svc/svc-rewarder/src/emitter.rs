@@ -1,6 +1,6 @@
 //! The intent emitter: computed epochs become batches in the ledger, one after the other, until each is settled.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rewards::{Amount, Intent, Linked, Manifest, Residual, Run};
 use ron_kernel::{
@@ -18,7 +18,7 @@ use crate::{
     payouts,
     registry::Progress,
     shared::Shared,
-    store::{Changed, Record, State},
+    store::{Changed, EpochStore, Record, State},
 };
 
 /// Between two looks at what is to be paid, unless the bell rings.
@@ -36,6 +36,13 @@ enum Paid {
     NotNow,
 }
 
+/// Epochs that the pool could not pay, each with its commitment and what it needs, so that they are not computed again before
+/// there is enough.
+type Needs = BTreeMap<u64, (String, u128)>;
+
+/// Epochs whose needs are remembered; others are computed again to know theirs.
+const MAX_NEEDS: usize = 1024;
+
 /// The task that posts payouts to the ledger.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitter {
@@ -48,8 +55,9 @@ impl Emitter {
     ///
     /// Cancel safe: what was sent and is not noted is sent again, under the same key.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        let mut needs = Needs::new();
         loop {
-            self.pay_all(&ctx).await;
+            self.pay_all(&ctx, &mut needs).await;
             let wake = self.shared.clock.within(PERIOD);
             tokio::select! {
                 biased;
@@ -59,23 +67,32 @@ impl Emitter {
         }
     }
 
-    async fn pay_all(&self, ctx: &TaskCtx) {
-        let find = |store: &crate::store::EpochStore| store.in_states(State::Computed, State::Emitting);
-        let records = match self.shared.with_store("find epochs to pay", find).await {
-            Ok(records) => records,
-            Err(error) => return tracing::warn!(%error, "epochs to pay could not be found"),
-        };
-        let (mut unfunded, mut settled) = (None, false);
-        for record in records {
-            if ctx.scope.shutdown().is_draining() {
-                return;
+    async fn pay_all(&self, ctx: &TaskCtx, needs: &mut Needs) {
+        let (mut unfunded, mut settled, mut first) = (None, false, 0);
+        loop {
+            let find = move |store: &EpochStore| store.to_pay(first);
+            let records = match self.shared.with_store("find epochs to pay", find).await {
+                Ok(records) => records,
+                Err(error) => return tracing::warn!(%error, "epochs to pay could not be found"),
+            };
+            let Some(last) = records.last() else { break };
+            // Without the ledger nothing can be paid, and nothing has to be computed for it.
+            if let Err(NotPaid::Outage(why)) = ledger::available(&self.shared).await {
+                return tracing::warn!(why, "the ledger does not answer; epochs wait");
             }
-            match self.pay(record.epoch).await {
-                Ok(Paid::Settled) => settled = true,
-                Ok(Paid::Unfunded(why)) => unfunded = Some(format!("epoch {}: {why}", record.epoch)),
-                Ok(Paid::NotNow) => {}
-                Err(error) => {
-                    tracing::warn!(epoch = record.epoch, %error, "an epoch could not be paid; it comes again");
+            first = last.epoch.saturating_add(1);
+            for record in records {
+                if ctx.scope.shutdown().is_draining() {
+                    return;
+                }
+                let epoch = record.epoch;
+                match self.pay(&record, needs).await {
+                    Ok(Paid::Settled) => settled = true,
+                    Ok(Paid::Unfunded(why)) => unfunded = Some(format!("epoch {epoch}: {why}")),
+                    Ok(Paid::NotNow) => {}
+                    Err(error) => {
+                        tracing::warn!(epoch, %error, "an epoch could not be paid; it comes again");
+                    }
                 }
             }
         }
@@ -90,14 +107,31 @@ impl Emitter {
     }
 
     /// Pays an epoch as far as possible.
-    async fn pay(&self, epoch: u64) -> Result<Paid, RewarderError> {
+    async fn pay(&self, listed: &Record, needs: &mut Needs) -> Result<Paid, RewarderError> {
+        let epoch = listed.epoch;
+        let known = needs.get(&epoch).filter(|(run, _)| Some(run) == listed.commitment.as_ref());
+        if let Some((_, needed)) = known.filter(|_| listed.state == State::Computed) {
+            match self.check_funds(*needed).await {
+                Err(NotPaid::Unfunded(why)) => {
+                    return self.wait_for_funds(listed, why).await.map(Paid::Unfunded);
+                }
+                Err(_) => return Ok(Paid::NotNow),
+                Ok(()) => {}
+            }
+        }
+        needs.remove(&epoch);
         let Some((record, run)) = self.run_of(epoch).await? else { return Ok(Paid::NotNow) };
         let outcome = match self.post_all(&record, &run).await? {
-            Ok(()) => match self.settle(epoch, run.commitment().to_string()).await? {
+            Ok(is_alone) => match self.settle(&run, is_alone).await? {
                 Changed::Now => Paid::Settled,
                 Changed::Before => Paid::NotNow,
             },
-            Err(NotPaid::Unfunded(why)) => Paid::Unfunded(self.wait_for_funds(&record, why).await?),
+            Err(NotPaid::Unfunded(why)) => {
+                if needs.len() < MAX_NEEDS {
+                    needs.insert(epoch, (run.commitment().to_string(), to_transfer(&run)));
+                }
+                Paid::Unfunded(self.wait_for_funds(&record, why).await?)
+            }
             Err(NotPaid::Never(code, why) | NotPaid::Receiver { code, why, .. }) => {
                 files::quarantine(&self.shared, epoch, code, &why).await?;
                 return Ok(Paid::NotNow);
@@ -152,12 +186,16 @@ impl Emitter {
         }
     }
 
-    /// Posts every batch that is not noted as posted.
-    async fn post_all(&self, record: &Record, run: &Arc<Run>) -> Result<Result<(), NotPaid>, RewarderError> {
+    /// Posts every batch that is not noted as posted. Says whether these are all there are.
+    async fn post_all(
+        &self,
+        record: &Record,
+        run: &Arc<Run>,
+    ) -> Result<Result<bool, NotPaid>, RewarderError> {
         let (shared, epoch) = (&self.shared, record.epoch);
         // Only before the first: from then on the pool has been spent from.
         if record.state == State::Computed
-            && let Err(missing) = self.check_funds(run).await
+            && let Err(missing) = self.check_funds(to_transfer(run)).await
         {
             return Ok(Err(missing));
         }
@@ -172,9 +210,9 @@ impl Emitter {
         crash::point("emit.before_update");
         let commitment = run.commitment().to_string();
         let named = commitment.clone();
-        let begin = move |store: &crate::store::EpochStore| store.emitting(epoch, &named);
+        let begin = move |store: &EpochStore| store.emitting(epoch, &named);
         if shared.with_store("begin to pay", begin).await? == Changed::Before {
-            return Ok(Ok(()));
+            return Ok(Ok(false));
         }
         crash::point("emit.after_update");
         // Not before the epoch is emitting: an order may take the run back until then, and another may follow instead.
@@ -195,17 +233,17 @@ impl Emitter {
                 }
                 posted += 1;
                 let named = commitment.clone();
-                let note = move |store: &crate::store::EpochStore| store.posted(epoch, &named, posted);
+                let note = move |store: &EpochStore| store.posted(epoch, &named, posted);
                 let noted = shared.with_store("note a batch", note).await?;
                 crash::point("batch.after_update");
                 // It was set aside meanwhile, has another run, or another process is ahead: the store says what is left to
                 // do. So no batch is sent of a run that was taken back before the batch ahead of it was noted.
                 if noted == Changed::Before {
-                    return Ok(Ok(()));
+                    return Ok(Ok(false));
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(Ok(record.posted == 0))
     }
 
     /// Whether what is about to be paid, kept and carried over is what there is to divide, to the last unit; published before it
@@ -225,9 +263,8 @@ impl Emitter {
         Ok(Err(NotPaid::Never("conservation", why)))
     }
 
-    /// Whether the pool's account can pay all of it. Somebody may spend it meanwhile; then the ledger refuses.
-    async fn check_funds(&self, run: &Run) -> Result<(), NotPaid> {
-        let needed = to_transfer(run);
+    /// Whether the pool's account can pay so much. Somebody may spend it meanwhile; then the ledger refuses.
+    async fn check_funds(&self, needed: u128) -> Result<(), NotPaid> {
         if needed == 0 {
             return Ok(());
         }
@@ -253,13 +290,20 @@ impl Emitter {
         Ok(why)
     }
 
-    async fn settle(&self, epoch: u64, commitment: String) -> Result<Changed, RewarderError> {
+    /// Settles an epoch if every batch is posted. Unless this process has posted all of them, what others have parked is
+    /// looked for in the ledger.
+    async fn settle(&self, run: &Run, is_alone: bool) -> Result<Changed, RewarderError> {
         crash::point("settle.before_update");
+        let (epoch, commitment) = (run.epoch().number(), run.commitment().to_string());
+        if !is_alone {
+            match self.to_pay(epoch).await? {
+                Some(record) if record.posted == record.batches => payouts::recall(&self.shared, run).await?,
+                _ => return Ok(Changed::Before),
+            }
+        }
         let unix = self.shared.unix().as_secs();
         let parked = payouts::parked(&self.shared, epoch).await?.map(|parked| payouts::noted(&parked));
-        let settle = move |store: &crate::store::EpochStore| {
-            store.settled(epoch, &commitment, unix, parked.as_deref())
-        };
+        let settle = move |store: &EpochStore| store.settled(epoch, &commitment, unix, parked.as_deref());
         let settled = self.shared.with_store("settle epoch", settle).await?;
         if settled == Changed::Now {
             crash::point("settle.after_update");

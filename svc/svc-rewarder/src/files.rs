@@ -45,15 +45,7 @@ pub(crate) async fn tell_of(
     tracing::error!(epoch, code, reason, "an epoch is quarantined: nothing more of it is paid");
     let notice = notice(shared, epoch, code, reason).await?;
     let artifacts = shared.artifacts.clone();
-    let write = move || {
-        let bytes = notice.as_slice();
-        let add = artifacts.add(epoch, bundle::QUARANTINE, bytes);
-        // There may be no other files yet.
-        add.or_else(|_| {
-            artifacts
-                .write(epoch, vec![(bundle::QUARANTINE.to_owned(), Box::new(|out| out.write_all(bytes)))])
-        })
-    };
+    let write = move || artifacts.put(epoch, bundle::QUARANTINE, &notice);
     match shared.scope.blocking().run("write quarantine", write).await? {
         Ok(()) => Ok(()),
         Err(error) => Err(RewarderError::Files(format!("a quarantine cannot be written down: {error}"))),

@@ -1,12 +1,21 @@
 //! The health reporter: asks what the others depend on whether it answers, and lets old files go.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use ron_kernel::supervisor::{TaskCtx, TaskResult};
 
 use crate::{
-    RewarderError, build::keep_all, ledger, payouts, reconcile::Reconciler, repair, shared::Shared,
-    store::Record,
+    RewarderError,
+    build::keep_all,
+    ledger, payouts,
+    reconcile::Reconciler,
+    repair,
+    shared::Shared,
+    store::{EpochStore, Record},
 };
 
 /// Interval between two checks.
@@ -31,6 +40,8 @@ impl Health {
             self.keep_policies().await;
             self.tell_of_quarantine().await;
             self.tell_of_parked().await;
+            self.tell_of_late().await;
+            self.tell_of_failing();
             let _ = ledger::available(&self.shared).await;
             let is_complete = reconciler.step(&self.shared).await;
             if !is_tidy {
@@ -53,9 +64,12 @@ impl Health {
     /// Tidies the files of epochs up that a process before this one has left. Says whether all were looked at.
     async fn tidy(&self) -> bool {
         let (store, artifacts) = (self.shared.store.clone(), self.shared.artifacts.clone());
+        let registry = Arc::clone(&self.shared.registry);
         let tidy = move || -> Result<(), RewarderError> {
             let epochs = artifacts.epochs().map_err(|error| RewarderError::Files(error.to_string()))?;
             for epoch in epochs {
+                // Whoever has the epoch in work writes its files.
+                let Some(_claim) = registry.claim(epoch) else { continue };
                 match repair::tidy(&store, &artifacts, epoch) {
                     Err(RewarderError::Files(error)) => tracing::warn!(error, "files could not be tidied up"),
                     other => other?,
@@ -90,6 +104,39 @@ impl Health {
         let found = self.shared.with_store("find quarantined epochs", |store| store.quarantined()).await;
         if let Some(told) = told_of(&found.unwrap_or_default()) {
             self.shared.conditions.quarantine.raise(told);
+        }
+    }
+
+    /// Tells of snapshots of epochs that are too old to be closed automatically.
+    async fn tell_of_late(&self) {
+        let shared = &self.shared;
+        let settings = shared.settings.load_full();
+        if !settings.automatic || !shared.may_be_late.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let recent = shared.first_recent();
+        let find = move |store: &EpochStore| store.unclosed_before(store.first_to_close(recent)?);
+        let Ok(found) = shared.with_store("find late snapshots", find).await else {
+            return shared.may_be_late.store(true, Ordering::Release);
+        };
+        let counts = |node: &str| node.parse().is_ok_and(|node| settings.nodes.contains(&node));
+        let late: BTreeSet<u64> =
+            found.into_iter().filter(|(_, node)| counts(node)).map(|(epoch, _)| epoch).collect();
+        match late.last() {
+            Some(epoch) => shared.conditions.late_snapshots.raise(format!(
+                "{} epochs have snapshots that came too late to be closed automatically, the latest is {epoch}: \
+                 `omnigate epoch compute` closes one",
+                late.len()
+            )),
+            None => shared.conditions.late_snapshots.clear(),
+        }
+    }
+
+    /// Tells of epochs that could not be computed, and are tried again.
+    fn tell_of_failing(&self) {
+        match self.shared.registry.failing(self.shared.clock.now()) {
+            Some(told) => self.shared.conditions.compute.raise(told),
+            None => self.shared.conditions.compute.clear(),
         }
     }
 

@@ -6,9 +6,9 @@
 //! after the pool's asset too. Whoever releases it moves it on, by a transfer of the ledger. Which payouts are parked is decided when a batch is
 //! posted and stands in the ledger alone: a process that finds other decisions than its own under the key takes them over.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
 
-use rewards::{Intent, ParkedPayout, ParkedPayouts, bundle};
+use rewards::{Intent, ParkedPayout, ParkedPayouts, Run, bundle};
 use ron_ledger::{
     AccountId, Amount, Asset, Batch, EntryKind, Key, Ledger, LedgerError, Reference, Refusal, Step, Transfer,
 };
@@ -139,13 +139,7 @@ pub(crate) async fn post(shared: &Shared, intent: &Intent) -> Result<Result<(), 
             // Somebody posted it before, perhaps with other payouts parked.
             NotPaid::Never("conflict", why) => match found(shared, intent).await {
                 Ok(FoundPayouts::Paid(places)) => {
-                    let before = |(at, account): (usize, AccountId)| {
-                        let detail = "an earlier attempt could not pay it".to_owned();
-                        let known = parked.remove(&at).map(|why| (why.code, why.detail));
-                        let (code, detail) = known.unwrap_or(("parked_before", detail));
-                        (at, Why { code, detail, account: account.as_str().to_owned() })
-                    };
-                    parked = places.into_iter().map(before).collect();
+                    parked = parked_before(places, parked);
                     break;
                 }
                 Ok(_) => return Ok(Err(NotPaid::Never("conflict", why))),
@@ -211,6 +205,32 @@ async fn found(shared: &Shared, intent: &Intent) -> Result<FoundPayouts, NotPaid
     ledger::call(shared, "look for a batch", move |ledger| find_payouts(ledger, &intent, &pool)).await
 }
 
+/// Writes down which payouts of a run are parked in the ledger: another process may have posted them.
+///
+/// Cancel safe: it may be repeated.
+pub(crate) async fn recall(shared: &Shared, run: &Run) -> Result<(), RewarderError> {
+    for intent in run.batches() {
+        let found = found(shared, &intent).await.map_err(|error| RewarderError::Ledger(error.into_text()))?;
+        if let FoundPayouts::Paid(places) = found
+            && !places.is_empty()
+        {
+            write_down(shared, &intent, &parked_before(places, Parked::new())).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Payouts that were parked by an earlier attempt, with the reasons that are known here.
+fn parked_before(places: Vec<(usize, AccountId)>, mut known: Parked) -> Parked {
+    let before = |(at, account): (usize, AccountId)| {
+        let detail = "an earlier attempt could not pay it".to_owned();
+        let known = known.remove(&at).map(|why| (why.code, why.detail));
+        let (code, detail) = known.unwrap_or(("parked_before", detail));
+        (at, Why { code, detail, account: account.as_str().to_owned() })
+    };
+    places.into_iter().map(before).collect()
+}
+
 /// Adds to the epoch's list of parked payouts. What is on it stays as it is.
 async fn write_down(shared: &Shared, intent: &Intent, parked: &Parked) -> Result<(), RewarderError> {
     let payout = |(at, why): (&usize, &Why)| {
@@ -236,14 +256,8 @@ async fn write_down(shared: &Shared, intent: &Intent, parked: &Parked) -> Result
         let known = known.and_then(|bytes| ParkedPayouts::read(&bytes).ok());
         let mut list = known.unwrap_or(ParkedPayouts::new(epoch));
         payouts.iter().cloned().for_each(|payout| list.add(payout));
-        let bytes = list.to_bytes();
         // There may be no other files here: another node may have computed the epoch.
-        let added = artifacts.add(epoch.number(), bundle::PARKED, &bytes).or_else(|_| {
-            let alone =
-                (bundle::PARKED.to_owned(), Box::new(|out: &mut dyn Write| out.write_all(&bytes)) as _);
-            artifacts.write(epoch.number(), vec![alone])
-        });
-        added.map_err(failed)
+        artifacts.put(epoch.number(), bundle::PARKED, &list.to_bytes()).map_err(failed)
     };
     shared.scope.blocking().run("write parked payouts", write).await?
 }

@@ -13,14 +13,14 @@ use crate::{
     RewarderError,
     ledger::{self, NotPaid},
     shared::Shared,
-    store::{Changed, Record},
+    store::{Changed, EpochStore, Record},
 };
 
 /// Epochs that are looked up in the store at once.
 const PAGE: u64 = 64;
 /// Pages that are compared between two looks at everything else.
 const PAGES_PER_STEP: usize = 16;
-/// Epochs with missing batches that are remembered by number; the condition counts no more than these.
+/// Epochs with missing batches that are remembered by number. While there are so many, no others are compared.
 const MAX_DIFFERENCES: usize = 1024;
 /// Epochs that the condition names.
 const NAMED: usize = 4;
@@ -41,9 +41,19 @@ pub(crate) struct Difference {
 pub(crate) struct Reconciler {
     /// The last link of the chain that the comparison holds for; `None` before the first.
     known: Option<Link>,
-    /// The last epoch that was compared; `None` when all are.
-    cursor: Option<u64>,
+    /// The first epoch that is not compared; `None` when all are.
+    next: Option<u64>,
+    /// Epochs whose missing batches can be posted again.
     differences: BTreeMap<u64, Difference>,
+    retired: RetiredEpochs,
+}
+
+/// Retired epochs that the ledger lacks batches of. Nothing changes that, so they are only counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct RetiredEpochs {
+    count: u64,
+    /// The first of them, and how many batches the ledger lacks of it.
+    first: Option<(u64, u64)>,
 }
 
 impl Reconciler {
@@ -57,24 +67,29 @@ impl Reconciler {
             return false;
         }
         let condition = &shared.conditions.ledger_behind;
-        match told_of(&self.differences) {
+        match told_of(&self.differences, self.retired) {
             Some(told) => condition.raise(told),
-            None if self.cursor.is_none() => condition.clear(),
+            None if self.next.is_none() => condition.clear(),
             None => {}
         }
-        self.cursor.is_none() && self.differences.values().all(|difference| difference.is_retired)
+        self.next.is_none() && self.differences.is_empty()
     }
 
     async fn compare(&mut self, shared: &Shared) -> Result<(), String> {
         self.follow_chain(shared).await?;
         for _ in 0..PAGES_PER_STEP {
-            let Some(after) = self.cursor else { break };
-            let page = move |store: &crate::store::EpochStore| store.paid(after, PAGE);
+            let Some(first) = self.next.filter(|_| self.differences.len() < MAX_DIFFERENCES) else { break };
+            let page = move |store: &EpochStore| store.paid(first, PAGE);
             let page =
                 shared.with_store("find paid epochs", page).await.map_err(|error| error.to_string())?;
-            self.cursor = page.last().map(|record| record.epoch);
+            if page.is_empty() {
+                self.next = None;
+            }
             for record in page {
-                self.look_at(shared, &record).await?;
+                if self.differences.len() < MAX_DIFFERENCES {
+                    self.look_at(shared, &record).await?;
+                    self.next = Some(record.epoch.saturating_add(1));
+                }
             }
         }
         let epochs: Vec<u64> = self.differences.keys().copied().collect();
@@ -101,8 +116,9 @@ impl Reconciler {
                     "the ledger is another one than before"
                 );
             }
-            self.cursor = Some(0);
+            self.next = Some(0);
             self.differences.clear();
+            self.retired = RetiredEpochs::default();
         }
         self.known = Some(head);
         Ok(())
@@ -110,12 +126,18 @@ impl Reconciler {
 
     async fn look_at(&mut self, shared: &Shared, record: &Record) -> Result<(), String> {
         let difference = difference(shared, record).await.map_err(said)?;
-        if difference.missing == 0 {
-            self.differences.remove(&record.epoch);
-        } else if self.differences.len() < MAX_DIFFERENCES
-            && self.differences.insert(record.epoch, difference).is_none()
-        {
-            let (epoch, Difference { missing, first, .. }) = (record.epoch, difference);
+        let (epoch, Difference { missing, first, is_retired }) = (record.epoch, difference);
+        let is_new = self.differences.remove(&epoch).is_none();
+        if missing == 0 {
+            return Ok(());
+        }
+        if is_retired {
+            self.retired.count += 1;
+            self.retired.first.get_or_insert((epoch, missing));
+        } else {
+            self.differences.insert(epoch, difference);
+        }
+        if is_new {
             tracing::error!(epoch, missing, first, "batches of a paid epoch are not in the ledger");
         }
         Ok(())
@@ -192,7 +214,7 @@ pub(crate) async fn post_again(
     }
     let (epoch, Difference { missing, first, .. }) = (record.epoch, found);
     let reason = format!("reconcile: {missing} of its batches are not in the ledger");
-    let reopen = move |store: &crate::store::EpochStore| store.reopen(epoch, first, &reason);
+    let reopen = move |store: &EpochStore| store.reopen(epoch, first, &reason);
     let changed = shared.with_store("post an epoch again", reopen).await?;
     if changed == Changed::Now {
         tracing::warn!(epoch, missing, first, "batches that the ledger lacks are posted again");
@@ -205,23 +227,26 @@ fn said(error: NotPaid) -> String {
 }
 
 /// What readiness says of the epochs that the ledger lacks batches of; `None` if it lacks nothing.
-fn told_of(differences: &BTreeMap<u64, Difference>) -> Option<String> {
-    let (epoch, first) = differences.first_key_value()?;
+fn told_of(differences: &BTreeMap<u64, Difference>, retired: RetiredEpochs) -> Option<String> {
+    let lacks = |epoch: u64, missing: u64| format!("epoch {epoch}: {missing} batches are not in the ledger");
+    let mut told = match (differences.first_key_value(), retired.first) {
+        (Some((epoch, first)), _) => lacks(*epoch, first.missing),
+        (None, Some((epoch, missing))) => lacks(epoch, missing),
+        (None, None) => return None,
+    };
     let others: Vec<String> = differences.keys().skip(1).take(NAMED).map(u64::to_string).collect();
-    let rest = differences.len() - 1 - others.len();
-    let mut told = format!("epoch {epoch}: {} batches are not in the ledger", first.missing);
     if !others.is_empty() {
         told.push_str(&format!("; also {}", others.join(", ")));
     }
+    let rest = differences.len().saturating_sub(1 + others.len());
     if rest > 0 {
         told.push_str(&format!(" and {rest} more"));
     }
-    let retired = differences.values().filter(|difference| difference.is_retired).count();
-    if retired < differences.len() {
+    if !differences.is_empty() {
         told.push_str("; `omnigate epoch reconcile` posts them again");
     }
-    if retired > 0 {
-        told.push_str(&format!("; {retired} were retired, and cannot be posted again"));
+    if retired.count > 0 {
+        told.push_str(&format!("; {} were retired, and cannot be posted again", retired.count));
     }
     Some(told)
 }
@@ -233,17 +258,17 @@ mod tests {
     #[test]
     fn a_few_epochs_are_named_and_the_rest_is_counted() {
         let difference = Difference { missing: 2, first: 0, is_retired: false };
+        let (none, retired) = (RetiredEpochs::default(), RetiredEpochs { count: 1, first: Some((7, 2)) });
         let lacks =
-            |epochs: std::ops::Range<u64>| told_of(&epochs.map(|epoch| (epoch, difference)).collect());
+            |epochs: std::ops::Range<u64>| told_of(&epochs.map(|epoch| (epoch, difference)).collect(), none);
         assert_eq!(lacks(0..0), None);
         let of = |epochs| lacks(epochs).unwrap_or_default();
         assert!(of(7..8).starts_with("epoch 7: 2 batches are not in the ledger; `omnigate"), "{}", of(7..8));
         assert!(of(7..9).contains("ledger; also 8; `omnigate"), "{}", of(7..9));
         assert!(of(7..20).contains("; also 8, 9, 10, 11 and 8 more; `"), "{}", of(7..20));
-        let retired = Difference { is_retired: true, ..difference };
-        let both = told_of(&[(7, retired), (8, difference)].into()).unwrap_or_default();
+        let both = told_of(&[(8, difference)].into(), retired).unwrap_or_default();
         assert!(both.ends_with("posts them again; 1 were retired, and cannot be posted again"), "{both}");
-        let gone = told_of(&[(7, retired)].into()).unwrap_or_default();
+        let gone = told_of(&BTreeMap::new(), retired).unwrap_or_default();
         assert!(gone.ends_with("not in the ledger; 1 were retired, and cannot be posted again"), "{gone}");
     }
 }

@@ -20,6 +20,8 @@ const KEPT_RUNS: usize = 4;
 
 /// How long an epoch is left alone after its work failed.
 const REST: Duration = Duration::from_secs(5);
+/// How long it is remembered that an epoch could not be computed, unless it is computed before.
+const REMEMBERED: Duration = Duration::from_secs(600);
 /// How long an epoch is left alone that waits for another.
 const BRIEF_REST: Duration = Duration::from_millis(200);
 /// Epochs that are left alone at once; beyond, they are tried more often.
@@ -51,6 +53,8 @@ struct Entries {
     runs: Vec<(u64, Arc<Run>)>,
     /// Epochs whose work failed, and until when they are left alone.
     resting: BTreeMap<u64, Moment>,
+    /// Epochs that could not be computed: until when that is remembered, and why.
+    failing: BTreeMap<u64, (Moment, String)>,
 }
 
 /// An epoch's place among those in work; it leaves when this is dropped, however its work ends.
@@ -84,6 +88,30 @@ impl Registry {
         if entries.resting.len() < MAX_RESTING {
             entries.resting.insert(epoch, now.after(REST));
         }
+    }
+
+    /// An epoch could not be computed, and is tried again.
+    pub(crate) fn failed(&self, epoch: u64, why: String, now: Moment) {
+        self.rest(epoch, now);
+        let mut entries = self.0.lock();
+        if entries.failing.len() < MAX_RESTING {
+            entries.failing.insert(epoch, (now.after(REMEMBERED), why));
+        }
+    }
+
+    /// An epoch was computed, or needs not be any more.
+    pub(crate) fn succeeded(&self, epoch: u64) {
+        self.0.lock().failing.remove(&epoch);
+    }
+
+    /// The first epoch that could not be computed, why, and how many others there are; `None` if there is none.
+    pub(crate) fn failing(&self, now: Moment) -> Option<String> {
+        let mut entries = self.0.lock();
+        entries.failing.retain(|_, (until, _)| *until > now);
+        let (epoch, (_, why)) = entries.failing.first_key_value()?;
+        let others = entries.failing.len() - 1;
+        let more = if others > 0 { format!("; {others} others fail too") } else { String::new() };
+        Some(format!("epoch {epoch} cannot be computed: {why}{more}"))
     }
 
     /// Leaves an epoch alone for a moment, because it waits for another.
@@ -126,6 +154,7 @@ impl Registry {
         let mut entries = self.0.lock();
         entries.runs.retain(|(other, _)| *other != epoch);
         entries.resting.remove(&epoch);
+        entries.failing.remove(&epoch);
     }
 
     /// Takes a run that was kept.

@@ -51,8 +51,8 @@ pub(crate) async fn carry_out(
     }
     let Order { action, reason, .. } = &order;
     tracing::warn!(epoch, ?action, reason, "an order about an epoch is carried out");
-    shared.due.notify_one();
     tidy_up(shared, epoch).await?;
+    shared.due.notify_one();
     let record = shared.with_store("find epoch", move |store| store.record(epoch)).await?;
     record.map(|record| (record, true)).ok_or(RewarderError::Unknown("epoch"))
 }
@@ -65,6 +65,7 @@ async fn hold(shared: &Shared, record: &Record, order: &Order, line: String) -> 
     if shared.with_store("hold epoch", hold).await? == Changed::Before {
         return Err(RewarderError::Order(format!("epoch {epoch} is settled or quarantined")));
     }
+    shared.registry.succeeded(epoch);
     files::tell_of(shared, epoch, HELD, &order.reason).await
 }
 
@@ -109,7 +110,13 @@ async fn exclude(shared: &Shared, record: &Record, node: String, line: String) -
 
 async fn tidy_up(shared: &Shared, epoch: u64) -> Result<(), RewarderError> {
     let (store, artifacts) = (shared.store.clone(), shared.artifacts.clone());
-    shared.scope.blocking().run("tidy files up", move || tidy(&store, &artifacts, epoch)).await?
+    // Whoever has the epoch in work writes its files.
+    let Some(claim) = shared.registry.claim(epoch) else { return Ok(()) };
+    let tidy = move || {
+        let _claim = claim;
+        tidy(&store, &artifacts, epoch)
+    };
+    shared.scope.blocking().run("tidy files up", tidy).await?
 }
 
 /// Has the files of an epoch say what the store says: no quarantine that is over, no run that was taken back, and every
@@ -140,7 +147,9 @@ fn not_now(record: &Record) -> RewarderError {
     let Record { epoch, state, posted, .. } = record;
     RewarderError::Order(match (state, posted) {
         (State::Quarantined, 0) => {
-            format!("another run follows that of epoch {epoch}: publish a correction instead")
+            format!(
+                "another run follows that of epoch {epoch}, or paying it had begun: release it, and publish a correction"
+            )
         }
         (State::Quarantined, _) => {
             format!("{posted} batches of epoch {epoch} were paid: release it, and publish a correction")

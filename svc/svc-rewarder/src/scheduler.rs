@@ -1,6 +1,9 @@
 //! The compute scheduler: closes epochs that are over, and hands each to one worker, by the clock and by request.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use rewards::Epoch;
 use ron_kernel::{
@@ -15,11 +18,13 @@ use crate::{
     RewarderError, calculus, crash, policies,
     registry::Claim,
     shared::Shared,
-    store::{Record, State},
+    store::{EpochStore, Record, State},
 };
 
 /// Between two looks at what is due, unless somebody rings.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Pages of epochs that are looked through at once for those that can be closed.
+const MAX_PAGES: usize = 4;
 
 /// A request to compute an epoch.
 #[derive(Debug)]
@@ -84,8 +89,9 @@ impl Scheduler {
     ///
     /// Cancel safe: what was not handed on is found in the store again.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
+        let mut next = 0;
         loop {
-            self.cycle().await;
+            self.cycle(&mut next).await;
             let wake = self.shared.clock.within(PERIOD);
             let requested = tokio::select! {
                 biased;
@@ -137,42 +143,77 @@ impl Scheduler {
     }
 
     /// Closes what is over, and takes up what was left.
-    async fn cycle(&self) {
+    async fn cycle(&self, next: &mut u64) {
         if self.shared.settings.load().automatic
-            && let Err(error) = self.close_due().await
+            && let Err(error) = self.close_due(next).await
         {
             tracing::warn!(%error, "epochs that are over could not be closed");
         }
-        let unfinished = |store: &crate::store::EpochStore| store.in_states(State::Sealed, State::Computing);
-        match self.shared.with_store("find unfinished epochs", unfinished).await {
-            Ok(records) => {
-                for record in records {
-                    if !self.shared.registry.rests(record.epoch, self.shared.clock.now())
-                        && self.enqueue(record.epoch, Deadline::NEVER).await.is_err()
-                    {
-                        break;
-                    }
-                }
-            }
-            Err(error) => tracing::warn!(%error, "unfinished epochs could not be found"),
+        if let Err(error) = self.take_up().await {
+            tracing::warn!(%error, "unfinished epochs could not be found");
         }
     }
 
-    async fn close_due(&self) -> Result<(), RewarderError> {
-        let Some(last) = self.last_over() else { return Ok(()) };
-        let due = self.shared.with_store("find epochs to close", move |store| store.unclosed(last)).await?;
-        for epoch in due {
-            match self.close(epoch, Expected::default()).await {
-                Ok(_) => self.shared.conditions.policy.clear(),
-                Err(error @ (RewarderError::NoPolicy(_) | RewarderError::Policy(_))) => {
-                    self.shared.conditions.policy.raise(format!("epoch {epoch}: {error}"));
+    /// Hands all epochs that are not computed to the workers, as long as there is room: some wait for others.
+    async fn take_up(&self) -> Result<(), RewarderError> {
+        let mut first = 0;
+        loop {
+            let find = move |store: &EpochStore| store.to_compute(first);
+            let page = self.shared.with_store("find unfinished epochs", find).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            first = last.epoch.saturating_add(1);
+            for Record { epoch, .. } in page {
+                if !self.shared.registry.rests(epoch, self.shared.clock.now())
+                    && self.enqueue(epoch, Deadline::NEVER).await.is_err()
+                {
+                    return Ok(());
                 }
-                // Snapshots of nodes that do not count are no reason to close.
-                Err(RewarderError::Unknown(_)) => {}
-                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Closes epochs that are over, the oldest first. Those that cannot be closed do not stand in the way of later ones: the next
+    /// look begins at `next`, until all were looked at.
+    async fn close_due(&self, next: &mut u64) -> Result<(), RewarderError> {
+        let Some(last) = self.last_over() else { return Ok(()) };
+        let recent = self.shared.first_recent();
+        let find = move |store: &EpochStore| store.first_to_close(recent);
+        let mut first = self.shared.with_store("find epochs to close", find).await?.max(*next);
+        for _ in 0..MAX_PAGES {
+            let find = move |store: &EpochStore| store.unclosed(first, last);
+            let due = self.shared.with_store("find epochs to close", find).await?;
+            let Some(end) = due.last().copied() else {
+                *next = 0;
+                return Ok(());
+            };
+            let mut is_closed = false;
+            for epoch in due {
+                is_closed |= self.close_if_possible(epoch).await?;
+            }
+            if is_closed {
+                return Ok(());
+            }
+            first = end.saturating_add(1);
+            *next = first;
+        }
         Ok(())
+    }
+
+    /// Closes an epoch, and says whether it is closed.
+    async fn close_if_possible(&self, epoch: u64) -> Result<bool, RewarderError> {
+        match self.close(epoch, Expected::default()).await {
+            Ok(_) => {
+                self.shared.conditions.policy.clear();
+                Ok(true)
+            }
+            Err(error @ (RewarderError::NoPolicy(_) | RewarderError::Policy(_))) => {
+                self.shared.conditions.policy.raise(format!("epoch {epoch}: {error}"));
+                Ok(false)
+            }
+            // Snapshots of nodes that do not count are no reason to close.
+            Err(RewarderError::Unknown(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The last epoch whose inputs may be closed.
@@ -206,6 +247,7 @@ impl Scheduler {
             Ok(record)
         };
         let record = shared.ask("close epoch", close).await?;
+        shared.may_be_late.store(true, Ordering::Release);
         tracing::info!(
             epoch,
             inputs = record.inputs,

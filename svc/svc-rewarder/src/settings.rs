@@ -21,6 +21,8 @@ pub struct Authority {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) automatic: bool,
+    /// How long after its end an epoch is closed automatically although a later one is.
+    pub(crate) max_epoch_age: Duration,
     pub(crate) policy: String,
     pub(crate) policy_keys: Vec<PublicKey>,
     /// The nodes whose snapshots count.
@@ -51,6 +53,7 @@ impl Settings {
             config.accounting_nodes.iter().filter_map(|node| node.parse().ok()).collect();
         Self {
             automatic: config.automatic,
+            max_epoch_age: config.max_epoch_age.as_duration(),
             policy: config.policy.clone(),
             policy_keys: config.policy_keys.iter().filter_map(|key| key.parse().ok()).collect(),
             nodes: if listed.is_empty() { BTreeSet::from([me]) } else { listed },

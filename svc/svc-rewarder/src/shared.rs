@@ -1,6 +1,10 @@
 //! What all tasks and cores share, and how they call what may not answer.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use ron_accounting::{Announce, SigningKey, SnapshotFiles, Windows};
@@ -78,6 +82,8 @@ pub(crate) struct Shared {
     pub(crate) clock_told_until: Ranked<Duration>,
     /// Rung when there may be an epoch to close.
     pub(crate) due: Notify,
+    /// Whether a snapshot was listed, or an epoch closed by request, since it was last looked for late ones.
+    pub(crate) may_be_late: AtomicBool,
     budget: RetryBudget,
     retries: Counter,
 }
@@ -97,6 +103,8 @@ pub(crate) struct Conditions {
     pub(crate) ledger_behind: Condition,
     pub(crate) clock: Condition,
     pub(crate) late_usage: Condition,
+    pub(crate) late_snapshots: Condition,
+    pub(crate) compute: Condition,
 }
 
 impl Conditions {
@@ -116,6 +124,8 @@ impl Conditions {
             ledger_behind: report("ledger_behind"),
             clock: report("clock"),
             late_usage: report("late_usage"),
+            late_snapshots: report("late_snapshots"),
+            compute: report("compute"),
         }
     }
 }
@@ -169,6 +179,7 @@ impl Shared {
             unkept_policies: Ranked::new(&UNKEPT_POLICIES, Vec::new()),
             clock_told_until: Ranked::new(&CLOCK_TOLD, Duration::ZERO),
             due: Notify::new(),
+            may_be_late: AtomicBool::new(true),
             budget: RetryBudget::new(200, 10),
             retries: scope.metrics().retries("rpc"),
         })
@@ -177,6 +188,12 @@ impl Shared {
     /// Time since the Unix epoch, as epochs follow it.
     pub(crate) fn unix(&self) -> Duration {
         self.epoch_clock.unix()
+    }
+
+    /// The first epoch that is closed automatically although a later one is.
+    pub(crate) fn first_recent(&self) -> u64 {
+        let age = self.settings.load().max_epoch_age;
+        self.windows.epoch_at(self.unix().saturating_sub(age))
     }
 
     /// Asks the store, or files: each try on the blocking pool and within the time of a call, three tries in all. What is

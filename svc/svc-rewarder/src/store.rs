@@ -11,6 +11,7 @@ mod chain;
 mod database;
 mod links;
 mod migrations;
+mod policies;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -25,6 +26,7 @@ use record::COLUMNS;
 pub use chain::{ChainPlace, Choice, DisputeRoom, Kept};
 pub use database::StoreError;
 pub use links::ChainRun;
+pub use policies::KeptPolicy;
 pub use record::{Record, State};
 
 /// A snapshot as it is listed.
@@ -36,19 +38,6 @@ pub struct Listed {
     pub document: String,
     /// The address of its rows.
     pub object: String,
-}
-
-/// A policy as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptPolicy {
-    /// The id of the policy.
-    pub id: String,
-    /// The version of the policy.
-    pub version: u64,
-    /// The digest of the policy.
-    pub digest: String,
-    /// The signed document.
-    pub document: String,
 }
 
 /// What an epoch is closed with, once.
@@ -139,38 +128,87 @@ impl EpochStore {
         self.0.query(find, &[Value::number(epoch)])?.into_iter().map(listed).collect()
     }
 
-    /// Epochs up to `last` that have snapshots and are not closed, the oldest first; the latest 64 at most, so that old
-    /// ones that cannot be closed do not stand in the way.
+    /// Epochs from `first` to `last` that have snapshots and are not closed, the oldest first; 64 at most.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn unclosed(&self, last: u64) -> Result<Vec<u64>, StoreError> {
-        let find = "SELECT DISTINCT epoch FROM rewarder_snapshots WHERE epoch <= $1
+    pub fn unclosed(&self, first: u64, last: u64) -> Result<Vec<u64>, StoreError> {
+        let find = "SELECT DISTINCT epoch FROM rewarder_snapshots WHERE epoch >= $1 AND epoch <= $2
+                    AND epoch NOT IN (SELECT epoch FROM rewarder_epochs WHERE epoch >= $1) ORDER BY epoch LIMIT 64";
+        let found = self.0.query(find, &[Value::number(first), Value::number(last)])?;
+        found.iter().map(|columns| count_of(columns)).collect()
+    }
+
+    /// Epochs before `first` that have snapshots and are not closed, with the nodes that sealed these, the latest first; 64
+    /// at most.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn unclosed_before(&self, first: u64) -> Result<Vec<(u64, String)>, StoreError> {
+        let find = "SELECT epoch, node FROM rewarder_snapshots WHERE epoch < $1
                     AND epoch NOT IN (SELECT epoch FROM rewarder_epochs) ORDER BY epoch DESC LIMIT 64";
-        self.0.query(find, &[Value::number(last)])?.iter().rev().map(|columns| count_of(columns)).collect()
+        let read = |columns: Vec<Value>| match <[Value; 2]>::try_from(columns) {
+            Ok([epoch, node]) => Ok((record::count(&epoch)?, record::text(node)?)),
+            Err(_) => missing(),
+        };
+        self.0.query(find, &[Value::number(first)])?.into_iter().map(read).collect()
     }
 
-    /// Epochs in these states, the oldest first; 64 at most.
+    /// The first epoch that is closed automatically, if those from `recent` on are: no epoch before one that is closed and
+    /// before `recent`.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn in_states(&self, one: State, other: State) -> Result<Vec<Record>, StoreError> {
-        let find =
-            format!("SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) ORDER BY epoch LIMIT 64");
-        self.0.query(&find, &[Value::text(one), Value::text(other)])?.into_iter().map(Record::read).collect()
+    pub fn first_to_close(&self, recent: u64) -> Result<u64, StoreError> {
+        let found = self.0.query("SELECT max(epoch) FROM rewarder_epochs", &[])?;
+        Ok(match first(found)? {
+            Value::Null => recent,
+            last => recent.min(record::count(&last)?.saturating_add(1)),
+        })
     }
 
-    /// Epochs after `after` that have batches in the ledger, the oldest first; at most `limit`.
+    /// Epochs from `first` on that are to be computed, the oldest first; 64 at most.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn paid(&self, after: u64, limit: u64) -> Result<Vec<Record>, StoreError> {
+    pub fn to_compute(&self, first: u64) -> Result<Vec<Record>, StoreError> {
         let find = format!(
-            "SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) AND posted > 0 AND epoch > $3
-             ORDER BY epoch LIMIT $4"
+            "SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) AND epoch >= $3 ORDER BY epoch LIMIT 64"
         );
-        let [settled, emitting] = [State::Settled, State::Emitting].map(Value::text);
-        let parameters = [settled, emitting, Value::number(after), Value::number(limit)];
+        let [sealed, computing] = [State::Sealed, State::Computing].map(Value::text);
+        self.0
+            .query(&find, &[sealed, computing, Value::number(first)])?
+            .into_iter()
+            .map(Record::read)
+            .collect()
+    }
+
+    /// Epochs from `first` on that are to be paid, the oldest first; 64 at most. Those that follow a run that the ledger
+    /// contradicts are not.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn to_pay(&self, first: u64) -> Result<Vec<Record>, StoreError> {
+        let find = format!(
+            "SELECT {COLUMNS} FROM rewarder_epochs WHERE state IN ($1, $2) AND epoch >= $3 AND {}
+             ORDER BY epoch LIMIT 64",
+            uncontradicted(["$4", "$5"])
+        );
+        let [computed, emitting, quarantined] =
+            [State::Computed, State::Emitting, State::Quarantined].map(Value::text);
+        let parameters = [computed, emitting, Value::number(first), quarantined, Value::text(CONTRADICTED)];
+        self.0.query(&find, &parameters)?.into_iter().map(Record::read).collect()
+    }
+
+    /// Epochs from `first` on that have batches in the ledger, the oldest first; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn paid(&self, first: u64, limit: u64) -> Result<Vec<Record>, StoreError> {
+        let find = format!(
+            "SELECT {COLUMNS} FROM rewarder_epochs WHERE posted > 0 AND epoch >= $1 ORDER BY epoch LIMIT $2"
+        );
+        let parameters = [Value::number(first), Value::number(limit)];
         self.0.query(&find, &parameters)?.into_iter().map(Record::read).collect()
     }
 
@@ -315,15 +353,16 @@ impl EpochStore {
     /// # Errors
     /// [`StoreError`].
     pub fn emitting(&self, epoch: u64, commitment: &str) -> Result<Changed, StoreError> {
-        let change = "UPDATE rewarder_epochs SET state = $1, reason = NULL
-                      WHERE epoch = $2 AND state IN ($3, $1) AND commitment = $4
-                      AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS before WHERE before.chain = rewarder_epochs.chain
-                          AND before.link < rewarder_epochs.link AND before.state = $5 AND before.reason LIKE $6)";
+        let change = format!(
+            "UPDATE rewarder_epochs SET state = $1, reason = NULL, emitted = 1
+             WHERE epoch = $2 AND state IN ($3, $1) AND commitment = $4 AND {}",
+            uncontradicted(["$5", "$6"])
+        );
         let [emitting, computed, quarantined] =
             [State::Emitting, State::Computed, State::Quarantined].map(Value::text);
         let run = Value::text(commitment);
         self.change(
-            change,
+            &change,
             &[emitting, Value::number(epoch), computed, run, quarantined, Value::text(CONTRADICTED)],
         )
     }
@@ -426,34 +465,18 @@ impl EpochStore {
         self.change(change, &parameters)
     }
 
-    /// Keeps a policy; of one id and version the first one stays. Says what is kept.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn keep_policy(&self, policy: &KeptPolicy) -> Result<KeptPolicy, StoreError> {
-        let put = "INSERT INTO rewarder_policies (id, version, digest, document) VALUES ($1, $2, $3, $4)
-                   ON CONFLICT DO NOTHING";
-        let (id, version) = (Value::text(&policy.id), Value::number(policy.version));
-        let parameters =
-            [id.clone(), version.clone(), Value::text(&policy.digest), Value::text(&policy.document)];
-        self.0.execute(put, &parameters)?;
-        let find =
-            "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 AND version = $2";
-        self.0.query(find, &[id, version])?.pop().map_or_else(missing, kept)
-    }
-
-    /// The newest version of a policy.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn policy(&self, id: &str) -> Result<Option<KeptPolicy>, StoreError> {
-        let find = "SELECT id, version, digest, document FROM rewarder_policies WHERE id = $1 ORDER BY version DESC LIMIT 1";
-        self.0.query(find, &[Value::text(id)])?.pop().map(kept).transpose()
-    }
-
     fn change(&self, sql: &str, parameters: &[Value]) -> Result<Changed, StoreError> {
         Ok(if self.0.execute(sql, parameters)? > 0 { Changed::Now } else { Changed::Before })
     }
+}
+
+/// Whether an epoch follows no run that the ledger contradicts. Its parameters are the state of quarantined epochs, and
+/// [`CONTRADICTED`].
+fn uncontradicted([quarantined, contradicted]: [&str; 2]) -> String {
+    format!(
+        "NOT EXISTS (SELECT 1 FROM rewarder_epochs AS before WHERE before.chain = rewarder_epochs.chain
+             AND before.link < rewarder_epochs.link AND before.state = {quarantined} AND before.reason LIKE {contradicted})"
+    )
 }
 
 /// A length in milliseconds.
@@ -477,17 +500,6 @@ fn listed(columns: Vec<Value>) -> Result<Listed, StoreError> {
     let mut columns = columns.into_iter();
     let mut next = || columns.next().map_or_else(missing, record::text);
     Ok(Listed { node: next()?, document: next()?, object: next()? })
-}
-
-fn kept(columns: Vec<Value>) -> Result<KeptPolicy, StoreError> {
-    let mut columns = columns.into_iter();
-    let mut next = || columns.next().map_or_else(missing, Ok);
-    Ok(KeptPolicy {
-        id: record::text(next()?)?,
-        version: record::count(&next()?)?,
-        digest: record::text(next()?)?,
-        document: record::text(next()?)?,
-    })
 }
 
 #[cfg(test)]

@@ -67,14 +67,18 @@ impl Worker {
     /// Cancel safe: an epoch that is dropped on the way is taken up again.
     pub(crate) async fn run(self, ctx: TaskCtx) -> TaskResult {
         while let Some(job) = self.work.recv_until_stop(&ctx).await {
-            let computed = self.compute(&job).await;
-            if let Err(RewarderError::Waits(epoch)) = computed {
-                self.shared.registry.rest_briefly(epoch, self.shared.clock.now());
-                tracing::debug!(epoch, "an epoch waits for one before it");
-            } else if let Err(error) = computed {
-                self.shared.metrics.ended(Status::Failed);
-                self.shared.registry.rest(job.epoch, self.shared.clock.now());
-                tracing::warn!(epoch = job.epoch, %error, "an epoch could not be computed; it comes again");
+            let registry = &self.shared.registry;
+            match self.compute(&job).await {
+                Ok(()) => registry.succeeded(job.epoch),
+                Err(RewarderError::Waits(epoch)) => {
+                    registry.rest_briefly(epoch, self.shared.clock.now());
+                    tracing::debug!(epoch, "an epoch waits for one before it");
+                }
+                Err(error) => {
+                    self.shared.metrics.ended(Status::Failed);
+                    registry.failed(job.epoch, error.to_string(), self.shared.clock.now());
+                    tracing::warn!(epoch = job.epoch, %error, "an epoch could not be computed; it comes again");
+                }
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! A rewarder that is killed at every point of its way, again and again, pays everybody once.
+//! A rewarder that is killed at every point of its way, again and again, pays everybody once. Meanwhile epochs are held and
+//! released, and small amounts are carried over from one to the next.
 //!
 //! How many times is `OMNIGATE_CRASHES`, 132 unless it is set; `OMNIGATE_FULL_PROOFS=1` asks for 10,000.
 
@@ -38,7 +39,8 @@ fn kill_again_and_again(deaths: std::ops::Range<usize>, place: impl Fn() -> Plac
             ground.book_epoch();
             let point = point(number);
             let node = ground.start(0, Some(&point));
-            node.wait_for_death(&format!("it dies at {point} (death {number}): {}", ground.log()));
+            let what = format!("it dies at {point} (death {number}): {}", ground.log());
+            node.wait_for_death(&what, || ground.repair());
         }
         ground.finish();
         ground.check();

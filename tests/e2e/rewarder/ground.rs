@@ -11,14 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rewards::{Policy, Sign, SignedPolicy, ed25519::SecretKey};
+use rewards::{Action, Epoch, Order, Policy, Sign, SignedOrder, SignedPolicy, ed25519::SecretKey};
 use ron_ledger::{
     AccountId, Asset, Batch, EntryKind, Floor, Key, Ledger, PostgresLedger, Reference, Scrutiny,
     SqliteLedger, Step, Terms, Transfer, verify,
 };
 
 use super::server::Database;
-use crate::support::{be_patient, free_addr, get};
+use crate::support::{Client, be_patient, free_addr, get};
 
 /// Actors of each epoch: two batches of a thousand transfers at most.
 pub(super) const ACTORS: usize = 1_100;
@@ -62,14 +62,17 @@ pub(super) struct Ground {
     /// Where each node's rewarder listens.
     addrs: Vec<SocketAddr>,
     pub(super) epochs: Vec<u64>,
+    /// Epochs that the first node was told to hold and is to release, each with how many were booked then.
+    held: Vec<(u64, usize)>,
 }
 
 impl Ground {
     /// Nodes that have nothing to do yet, and a pool that is funded.
     pub(super) fn new(place: Place, nodes: usize) -> Self {
         let addrs = (0..nodes).map(|_| free_addr()).collect();
-        let ground = Self { dir: tempfile::tempdir().unwrap(), place, nodes, addrs, epochs: Vec::new() };
-        let signer = SecretKey::from_seed(&[7; 32]);
+        let (dir, epochs, held) = (tempfile::tempdir().unwrap(), Vec::new(), Vec::new());
+        let ground = Self { dir, place, nodes, addrs, epochs, held };
+        let signer = signer();
         let terms = format!(
             r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
             "min_payout":"{MINIMUM}","pool":"{}","residual":{{"rule":"keep"}},"ruleset":3,"version":1,
@@ -115,7 +118,9 @@ impl Ground {
                         settings.split(' ').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
                     found.unwrap().to_owned()
                 };
-                format!("postgres:///{}?host={}&user={}", setting("dbname"), setting("host"), setting("user"))
+                // Several hosts are separated by commas; a slash in one is not the end of it.
+                let hosts = setting("host").replace('/', "%2F");
+                format!("postgres://{}@{hosts}/{}", setting("user"), setting("dbname"))
             }
         }
     }
@@ -125,6 +130,7 @@ impl Ground {
             "[node]\nname = \"n{node}\"\ndata_dir = \"{data}\"\ncores = 1\n[log]\nlevel = \"warn\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n[gateway]\nenabled = false\n[ledger]\nurl = \"{ledger}\"\n\
              [rewarder]\nenabled = true\nlisten = \"{listen}\"\nepoch_duration = \"1m\"\nmax_epoch_skew = \"0s\"\n\
+             max_epoch_age = \"100years\"\n\
              policy_files = [\"{policy}\"]\npolicy_keys = [\"{policy_key}\"]\naccounting_nodes = {nodes:?}\n",
             data = self.data(node).display(),
             listen = self.addrs[node],
@@ -147,6 +153,14 @@ impl Ground {
             Place::Postgres(database) => {
                 Arc::new(PostgresLedger::open(&database.url(), &Scrutiny::Nothing).unwrap())
             }
+        }
+    }
+
+    /// Has the standby of the server take over.
+    pub(super) fn fail_over(&self) {
+        match &self.place {
+            Place::Files => panic!("files have no standby"),
+            Place::Postgres(database) => database.fail_over(),
         }
     }
 
@@ -179,6 +193,45 @@ impl Ground {
         journal.book(ron_accounting::BootId::new([9; 16]), &[page]).unwrap();
     }
 
+    /// Has the first node hold the epoch before the last one, and release those that were held when others were booked. A node
+    /// that is not up, dies meanwhile, or has settled the epoch does not; it is asked again as long as nobody knows.
+    pub(super) fn repair(&mut self) {
+        let booked = self.epochs.len();
+        if booked > 1 && booked.is_multiple_of(2) {
+            let epoch = self.epochs[booked - 2];
+            let is_new = self.held.iter().all(|(other, _)| *other != epoch);
+            if is_new && self.order(epoch, Action::Hold).is_some() {
+                self.held.push((epoch, booked));
+            }
+        }
+        let held = std::mem::take(&mut self.held);
+        let is_held = |(epoch, then): &(u64, usize)| *then == booked || self.is_held(*epoch);
+        self.held = held.into_iter().filter(is_held).collect();
+    }
+
+    /// Has the first node release an epoch. Says whether it may still be held.
+    fn is_held(&self, epoch: u64) -> bool {
+        // What the store or the ledger did not answer may or may not have been done.
+        !self
+            .order(epoch, Action::Release)
+            .flatten()
+            .is_some_and(|status| matches!(status, 200 | 202 | 404 | 409))
+    }
+
+    /// Sends an order about an epoch to the first node. Returns the status of its answer, if one came; `None` if the node is not
+    /// up.
+    fn order(&self, epoch: u64, action: Action) -> Option<Option<u16>> {
+        let order =
+            Order { epoch: Epoch::new(epoch).unwrap(), action, reason: "somebody looks at it".to_owned() };
+        let document = SignedOrder::unsigned(order).signed_by(&signer()).to_bytes();
+        let (addr, length) = (self.addrs[0], document.len());
+        let head = format!(
+            "POST /rewarder/epochs/{epoch}/order HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let mut client = Client::connect(addr).ok()?;
+        Some(client.ask([head.into_bytes(), document].concat()).ok().map(|answer| answer.status))
+    }
+
     /// Starts a node that dies at a point, if one is given.
     pub(super) fn start(&self, node: usize, crash_at: Option<&str>) -> Process {
         let log = fs::File::options().create(true).append(true).open(self.path().join("log")).unwrap();
@@ -203,8 +256,13 @@ impl Ground {
     }
 
     /// Runs every node, undisturbed, until all epochs are settled.
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&mut self) {
         let running: Vec<_> = (0..self.nodes).map(|node| self.start(node, None)).collect();
+        patiently("what was held is released", || {
+            let held = std::mem::take(&mut self.held);
+            self.held = held.into_iter().filter(|(epoch, _)| self.is_held(*epoch)).collect();
+            self.held.is_empty().then_some(())
+        });
         patiently("every epoch is settled", || (self.settled() == self.epochs.len()).then_some(()));
         drop(running);
     }
@@ -245,14 +303,22 @@ impl Ground {
     }
 }
 
+/// Who signs policies and orders.
+fn signer() -> SecretKey {
+    SecretKey::from_seed(&[7; 32])
+}
+
 /// A node's process. Killed when dropped.
 pub(super) struct Process(Child);
 
 impl Process {
-    /// Waits for it to die by itself, as `kill -9` would have it.
+    /// Waits for it to die by itself, as `kill -9` would have it. Meanwhile something may be done again and again.
     #[track_caller]
-    pub(super) fn wait_for_death(mut self, what: &str) {
-        let status = patiently(what, || self.0.try_wait().unwrap());
+    pub(super) fn wait_for_death(mut self, what: &str, mut meanwhile: impl FnMut()) {
+        let status = patiently(what, || {
+            meanwhile();
+            self.0.try_wait().unwrap()
+        });
         assert_eq!(status.signal(), Some(9), "{what}: {status}");
     }
 

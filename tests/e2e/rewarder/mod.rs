@@ -3,6 +3,7 @@
 mod clients;
 mod crashes;
 mod database;
+mod failover;
 mod ground;
 mod life;
 mod replicas;

@@ -20,6 +20,7 @@ mod epoch_claims;
 mod epoch_left_out;
 mod epoch_settled;
 mod epoch_strangers;
+mod epoch_usage;
 mod generated;
 mod ledger;
 mod node;

@@ -7,7 +7,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use postgres::{
     Client, Config,
-    config::{Host, SslMode},
+    config::{Host, SslMode, TargetSessionAttrs},
 };
 use zeroize::Zeroizing;
 
@@ -64,6 +64,8 @@ impl PostgresServer {
     pub fn parse(address: &str) -> Result<Self, PostgresAddressError> {
         let options = Options::take_from(address);
         let mut config: Config = options.rest.parse().map_err(|_| PostgresAddressError::Unreadable)?;
+        // Of several hosts the one that takes writes. A standby would also answer with what was so a while ago.
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         let mode = options.mode(is_elsewhere(&config))?;
         config.ssl_mode(match mode {
             Mode::Disable => SslMode::Disable,

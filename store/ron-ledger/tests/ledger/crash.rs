@@ -158,3 +158,30 @@ fn killing_the_server_loses_nothing_and_doubles_nothing() {
     println!("{rounds} kills of the server, {} acknowledged, {booked} booked", acks.len());
     assert!(booked <= acks.len() as u64 + THREADS, "only what was under way when it ended is unknown");
 }
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_failover_to_a_synchronous_standby_loses_nothing_and_doubles_nothing() {
+    use crate::support::server::Database;
+    let place = Place::Server(Database::replicated());
+    let Place::Server(database) = &place else { panic!("not a server") };
+    drop(funded(&place));
+    let mut child = start(&database.url(), 0);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut acks: Vec<u64> = Vec::new();
+    for until in [20, 60] {
+        while acks.len() < until {
+            let line = lines.next().expect("whoever posts outlives the server");
+            acks.extend(acknowledged(&line));
+        }
+        if until == 20 {
+            database.fail_over();
+        }
+    }
+    child.0.kill().unwrap();
+    acks.extend(lines.filter_map(|line| acknowledged(&line)));
+    child.0.wait().unwrap();
+    let booked = check(&*place.open(), &acks);
+    println!("one failover, {} acknowledged, {booked} booked", acks.len());
+    assert!(booked <= acks.len() as u64 + 2 * THREADS, "only what was under way at either end is unknown");
+}

@@ -26,6 +26,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) server: Arc<Server>,
+    /// The server that takes over when the first one fails, if there is one.
+    standby: Option<Server>,
     name: String,
 }
 
@@ -45,11 +47,26 @@ impl Database {
     pub(crate) fn on(server: Arc<Server>) -> Self {
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
         server.connect("postgres").batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        Self { server, name }
+        Self { server, standby: None, name }
+    }
+
+    /// On a server of its own, with a standby that confirms every commit.
+    pub(crate) fn replicated() -> Self {
+        let primary = Arc::new(Server::start());
+        let standby = Server::standby_of(&primary);
+        Self { standby: Some(standby), ..Self::on(primary) }
+    }
+
+    /// Kills the server and has its standby take over.
+    pub(crate) fn fail_over(&self) {
+        self.server.kill();
+        let standby = self.standby.as_ref().unwrap();
+        assert!(standby.connect("postgres").query_one("SELECT pg_promote()", &[]).unwrap().get::<_, bool>(0));
     }
 
     pub(crate) fn url(&self) -> String {
-        self.server.url(&self.name)
+        let hosts = std::iter::once(&*self.server).chain(&self.standby).map(Server::host);
+        url(&hosts.collect::<Vec<_>>().join(","), &self.name)
     }
 
     /// A connection for whoever tampers with the tables.
@@ -78,16 +95,38 @@ impl Server {
             Path::new(PROGRAMS).is_dir(),
             "install the Debian package postgresql-15: {PROGRAMS} is missing"
         );
-        let folder = tempfile::Builder::new().prefix("omnigate-pg-").tempdir().unwrap();
-        if is_root() {
-            run(Command::new("chown").arg("postgres:").arg(folder.path()));
-        }
+        let folder = folder();
         let data = folder.path().join("data");
         let initdb = ["--no-sync", "--auth=trust", "--username=omnigate", "--encoding=UTF8", "--locale=C"];
         run(unprivileged("initdb").args(initdb).arg("-D").arg(&data));
         let server = Self { folder, keeper: Mutex::default() };
         server.launch();
         server
+    }
+
+    /// A standby of another server, which waits from then on until the standby has every commit.
+    fn standby_of(primary: &Self) -> Self {
+        let folder = folder();
+        let data = folder.path().join("data");
+        let copy =
+            ["--no-sync", "--write-recovery-conf", "--checkpoint=fast", "--username=omnigate", "--host"];
+        run(unprivileged("pg_basebackup").args(copy).arg(primary.host()).arg("-D").arg(&data));
+        let standby = Self { folder, keeper: Mutex::default() };
+        standby.launch();
+        let mut client = primary.connect("postgres");
+        client.batch_execute("ALTER SYSTEM SET synchronous_standby_names = '*'").unwrap();
+        client.batch_execute("SELECT pg_reload_conf()").unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let is_synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while client.query_one(is_synchronous, &[]).unwrap().get::<_, i64>(0) == 0 {
+            assert!(Instant::now() < deadline, "the standby does not follow: {:?}", standby.log());
+            thread::sleep(PAUSE);
+        }
+        standby
+    }
+
+    fn host(&self) -> String {
+        self.folder.path().display().to_string()
     }
 
     /// Kills every process of the server at once, as a power cut would.
@@ -130,7 +169,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
-        format!("host={} user=omnigate dbname={database}", self.folder.path().display())
+        url(&self.host(), database)
     }
 
     pub(crate) fn connect(&self, database: &str) -> postgres::Client {
@@ -154,6 +193,19 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn url(hosts: &str, database: &str) -> String {
+    format!("host={hosts} user=omnigate dbname={database}")
+}
+
+/// A folder that the server can write to.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("omnigate-pg-").tempdir().unwrap();
+    if is_root() {
+        run(Command::new("chown").arg("postgres:").arg(folder.path()));
+    }
+    folder
 }
 
 fn launch(folder: &Path) -> Child {

@@ -15,6 +15,9 @@ use crate::{
     taken_over::{self, malformed, text},
 };
 
+/// Corrections in one answer at most.
+const MAX_CORRECTIONS: u64 = 1000;
+
 type Answer = Result<Response, RewarderError>;
 
 /// Carries out an order about an epoch.
@@ -92,9 +95,8 @@ pub(super) async fn correct(shared: &Shared, body: Bytes) -> Answer {
 /// The latest corrections of the policy in force, in the order in which they came.
 pub(super) async fn corrections(shared: &Shared) -> Answer {
     let chain = shared.settings.load().policy.clone();
-    let all = move |store: &EpochStore| store.corrections(&chain, 0, (1 << 53) - 1);
-    let found = shared.with_store("find corrections", all).await?;
-    let found: Vec<String> = found.into_iter().map(|(_, document)| document).collect();
+    let latest = move |store: &EpochStore| store.latest_corrections(&chain, MAX_CORRECTIONS);
+    let found = shared.with_store("find corrections", latest).await?;
     Ok(answer::document(StatusCode::OK, &json!({ "corrections": read_all(&found) })))
 }
 

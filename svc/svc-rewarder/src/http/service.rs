@@ -393,9 +393,11 @@ impl Handler {
     }
 
     async fn policy(&self, id: &str, request: &Parts) -> Answer {
-        let id = id.to_owned();
-        let kept = self.store("find policy", move |store| store.policy(&id)).await?;
-        let kept = kept.ok_or(RewarderError::Unknown("policy"))?;
+        let (store, settings, id) =
+            (self.shared.store.clone(), self.shared.settings.load_full(), id.to_owned());
+        let find = move || policies::newest(&store, &settings, &id, None);
+        let found = self.shared.ask("find policy", find).await.map_err(refused)?;
+        let (kept, _) = found.ok_or(RewarderError::Unknown("policy"))?;
         let response = answer::bytes(kept.document.into(), "application/json");
         Ok(answer::tagged(response, &kept.digest, &request.headers))
     }

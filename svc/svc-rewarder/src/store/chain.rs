@@ -120,7 +120,7 @@ impl EpochStore {
         ];
         parameters.extend(turn_values(epoch, chain));
         parameters.push(Value::number(choice.corrections_after));
-        self.0.execute(&change, &parameters)?;
+        self.0.execute_alone(&change, &parameters)?;
         self.place(epoch)
     }
 
@@ -203,13 +203,23 @@ impl EpochStore {
     pub fn corrections(&self, chain: &str, after: u64, to: u64) -> Result<Vec<(u64, String)>, StoreError> {
         let find =
             "SELECT number, document FROM rewarder_corrections WHERE chain = $1 AND number > $2 AND number <= $3
-                    ORDER BY number LIMIT 1000";
+                    ORDER BY number";
         let found = self.0.query(find, &[Value::text(chain), Value::number(after), Value::number(to)])?;
         let read = |columns: Vec<Value>| match <[Value; 2]>::try_from(columns) {
             Ok([number, document]) => Ok((count(&number)?, text(document)?)),
             Err(_) => missing(),
         };
         found.into_iter().map(read).collect()
+    }
+
+    /// The latest signed corrections of a chain, at most `limit`, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn latest_corrections(&self, chain: &str, limit: u64) -> Result<Vec<String>, StoreError> {
+        let find = "SELECT document FROM rewarder_corrections WHERE chain = $1 ORDER BY number DESC LIMIT $2";
+        let found = self.0.query(find, &[Value::text(chain), Value::number(limit)])?;
+        found.into_iter().rev().flatten().map(text).collect()
     }
 
     /// Keeps a version of the registry of payees. A version that is kept stays as it is. Which one applies is not judged here.
@@ -255,7 +265,7 @@ impl EpochStore {
     /// [`StoreError`].
     pub fn release(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1, reason = NULL,
-                 state = CASE WHEN commitment IS NULL THEN $2 WHEN posted = 0 THEN $3 ELSE $4 END
+                 state = CASE WHEN commitment IS NULL THEN $2 WHEN posted = 0 AND emitted IS NULL THEN $3 ELSE $4 END
              WHERE epoch = $5 AND state = $6 AND retired_at IS NULL";
         let [sealed, computed, emitting, quarantined] =
             [State::Sealed, State::Computed, State::Emitting, State::Quarantined].map(Value::text);
@@ -263,8 +273,8 @@ impl EpochStore {
         self.change(change, &[order, sealed, computed, emitting, Value::number(epoch), quarantined])
     }
 
-    /// Has an epoch recomputed that was set aside, if nothing of it was paid and no run follows its run. The order says
-    /// what is different.
+    /// Has an epoch recomputed that was set aside, if paying it had not begun and no run follows its run: a batch that is on its
+    /// way cannot be called back. The order says what is different.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -272,12 +282,14 @@ impl EpochStore {
         let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1, reason = NULL, state = $2,
                  commitment = NULL, run_key = NULL, batches = 0, chain = NULL, link = NULL, corrections = NULL,
                  payees = NULL
-             WHERE epoch = $3 AND state = $4 AND posted = 0 AND retired_at IS NULL
+             WHERE epoch = $3 AND state = $4 AND posted = 0 AND emitted IS NULL AND retired_at IS NULL
              AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS next
                  WHERE next.chain = rewarder_epochs.chain AND next.link = rewarder_epochs.link + 1)";
         let [sealed, quarantined] = [State::Sealed, State::Quarantined].map(Value::text);
         let order = Value::text(format_args!("{order}\n"));
-        self.change(change, &[order, sealed, Value::number(epoch), quarantined])
+        // Not while another epoch takes its place behind this one.
+        let changed = self.0.execute_alone(change, &[order, sealed, Value::number(epoch), quarantined])?;
+        Ok(if changed > 0 { Changed::Now } else { Changed::Before })
     }
 
     /// Sets an epoch aside that is neither settled nor set aside, as an order says, which is noted with it. Without a run it
@@ -340,15 +352,17 @@ impl EpochStore {
     }
 }
 
-/// When an epoch gets its place: every run before it is known, and it follows none that the ledger contradicts. Its
-/// parameters are those of [`turn_values`], under these names.
+/// When an epoch gets its place: every run of its policy before it is known, and it follows none that the ledger contradicts.
+/// Epochs of other policies do not wait for each other: one of them may be stopped for good. Its parameters are those of
+/// [`turn_values`], under these names.
 fn turn([chain, epoch, sealed, computing, quarantined, contradicted]: [&str; 6]) -> String {
     format!(
         "rewarder_epochs.link IS NULL
          AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other WHERE other.chain = {chain} AND other.commitment IS NULL)
          AND rewarder_epochs.epoch = {epoch} AND rewarder_epochs.state IN ({sealed}, {computing})
          AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other
-             WHERE other.epoch < {epoch} AND other.state IN ({sealed}, {computing}))
+             WHERE other.epoch < {epoch} AND other.state IN ({sealed}, {computing})
+             AND other.policy_document LIKE '%\"id\":\"' || replace({chain}, '_', '!_') || '\"%' ESCAPE '!')
          AND NOT EXISTS (SELECT 1 FROM rewarder_epochs AS other
              WHERE other.chain = {chain} AND other.state = {quarantined} AND other.reason LIKE {contradicted})"
     )
@@ -396,7 +410,7 @@ mod tests {
             inputs: text("inputs"),
             input_document: text("list"),
             policy: text("policy"),
-            policy_document: text("terms"),
+            policy_document: r#"{"policy":{"id":"default"}}"#.to_owned(),
         };
         store.close(&closing).unwrap();
     }
@@ -423,6 +437,14 @@ mod tests {
         assert_eq!(previous(&store, 7), Some(Some((9, "nine".to_owned()))), "nothing is carried twice");
         assert_eq!(store.orders(7).unwrap(), "order\n");
         assert_eq!(store.release(7, "order").unwrap(), Changed::Before);
+    }
+
+    #[test]
+    fn epochs_of_other_policies_do_not_wait_for_each_other() {
+        let store = store();
+        [5, 7].into_iter().for_each(|epoch| close(&store, epoch));
+        let turn = |chain| store.is_turn(7, chain).unwrap();
+        assert_eq!((turn("default"), turn("defaults"), turn("def_ult")), (false, true, true));
     }
 
     #[test]
@@ -490,6 +512,8 @@ mod tests {
         assert_eq!((second.corrections_after, second.corrections_to, second.payees), (0, 2, Some(4)));
         let both = [(1, "c1".to_owned()), (2, "c2".to_owned())];
         assert_eq!(store.corrections("default", 0, 2).unwrap(), both);
+        assert_eq!(store.latest_corrections("default", 2).unwrap(), ["c1", "c2"]);
+        assert_eq!(store.latest_corrections("default", 1).unwrap(), ["c2"]);
         store.computed(2, "key", "two", 0).unwrap();
         assert_eq!((place(3).corrections_after, place(3).corrections_to), (2, 2));
         assert_eq!(store.keep_payees("default", 4, "other").unwrap(), Kept::Other);

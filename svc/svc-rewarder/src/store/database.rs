@@ -52,6 +52,9 @@ pub(crate) trait Database: Send + Sync + fmt::Debug {
     /// mention, which is what both databases make of them. Durable when it returns.
     fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError>;
 
+    /// The same while no other statement is run this way, so that it sees what the one before has changed.
+    fn execute_alone(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError>;
+
     /// Runs a query and returns its rows.
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError>;
 }

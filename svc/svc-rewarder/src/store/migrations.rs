@@ -5,7 +5,7 @@ use super::database::StoreError;
 /// How each version is made of the one before, the first of nothing. Never changed, only added to.
 ///
 /// `BLOB` is `BYTEA` to PostgreSQL. Numbers of epochs, batches and versions, and times, are below 2⁵³.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     "CREATE TABLE IF NOT EXISTS rewarder_numbers (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
     CREATE TABLE IF NOT EXISTS rewarder_snapshots (
         epoch BIGINT NOT NULL, node TEXT NOT NULL, document TEXT NOT NULL, object TEXT NOT NULL,
@@ -51,6 +51,8 @@ const MIGRATIONS: [&str; 5] = [
     "ALTER TABLE rewarder_disputes ADD COLUMN room TEXT;
     ALTER TABLE rewarder_disputes ADD COLUMN author TEXT;
     CREATE INDEX IF NOT EXISTS rewarder_snapshots_by_object ON rewarder_snapshots (object);",
+    // Whether paying an epoch has begun: 1, or nothing.
+    "ALTER TABLE rewarder_epochs ADD COLUMN emitted BIGINT;",
 ];
 
 /// Every table; those of PostgreSQL were in the schema `public` before they had one of their own.

@@ -26,6 +26,9 @@ use crate::topology::EPOCH_STORE;
 /// The lock under which the tables are created, so that two nodes that start at once do not create them twice.
 const MIGRATION: i64 = 0x6f6d_6e69_6761_7465;
 
+/// The lock under which places in chains are given and taken back.
+const CHAIN: i64 = MIGRATION + 1;
+
 /// The schema of all tables.
 const SCHEMA: &str = PostgresServer::SCHEMA;
 
@@ -87,6 +90,17 @@ impl std::fmt::Debug for Postgres {
 impl Database for Postgres {
     fn execute(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
         self.with(|client| client.execute(sql, &borrowed(parameters)))
+    }
+
+    fn execute_alone(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
+        self.with(|client| {
+            let mut transaction = client.transaction()?;
+            // A statement of its own: the next one sees what the last holder of the lock committed.
+            transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&CHAIN])?;
+            let changed = transaction.execute(sql, &borrowed(parameters))?;
+            transaction.commit()?;
+            Ok(changed)
+        })
     }
 
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError> {

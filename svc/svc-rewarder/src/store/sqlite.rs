@@ -62,6 +62,11 @@ impl Database for Sqlite {
         Ok(changed as u64)
     }
 
+    fn execute_alone(&self, sql: &str, parameters: &[Value]) -> Result<u64, StoreError> {
+        // A file has one writer at a time.
+        self.execute(sql, parameters)
+    }
+
     fn query(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Columns>, StoreError> {
         let connection = self.0.lock();
         let mut statement = connection.prepare_cached(sql)?;

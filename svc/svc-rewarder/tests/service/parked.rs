@@ -153,3 +153,21 @@ fn is_recognised(running: Running, epoch: &serde_json::Value) {
     assert!(epoch["reason"].as_str().unwrap().starts_with("parked: 1 payouts, 750"), "{epoch}");
     assert_eq!(accounts.map(|name| again.balance(name)), before, "once, and not less");
 }
+
+/// Another node may have posted the batches, with what it parked written down in its own files alone.
+#[test]
+fn payouts_that_another_node_has_parked_are_listed_by_the_one_that_settles() {
+    let (running, epoch) = with_alice_elsewhere();
+    let (id, ledger) = (epoch["epoch"].as_u64().unwrap(), Arc::clone(&running.ledger));
+    let dir = running.stop();
+    let store = rusqlite::Connection::open(dir.path().join("data/epochs.sqlite")).unwrap();
+    let back = "UPDATE rewarder_epochs SET state = 'emitting', reason = NULL WHERE epoch = ?1";
+    assert_eq!(store.execute(back, [id]).unwrap(), 1);
+    drop(store);
+    std::fs::remove_file(dir.path().join(format!("data/rewards/{id}/parked.json"))).unwrap();
+    let again = Running::within(dir, Wish { ledger, pool: 0, ..Wish::default() }, |_| {});
+    let epoch = again.wait_for(Some(id), "settled");
+    assert!(epoch["reason"].as_str().is_some_and(|why| why.starts_with("parked: 1 payouts, 750")), "{epoch}");
+    let file = again.get(&format!("/rewarder/epochs/{id}/files/parked.json"));
+    assert_eq!(ParkedPayouts::read(&file.body).unwrap().payouts[0].reason, "parked_before");
+}

@@ -13,6 +13,11 @@ fn ledger_at(path: &Path) -> Arc<dyn Ledger> {
 /// A rewarder that has settled an epoch, and starts again with the ledger as it was before that epoch. The epoch may be
 /// retired by then, and `retain_epochs` applies from then on.
 fn restarted_with_an_older_ledger(is_retired: bool, retain_epochs: u64) -> (Running, u64, tempfile::TempDir) {
+    restarted_after(is_retired, retain_epochs, 0)
+}
+
+/// The same with so many epochs of long ago that are retired and that the ledger has lost too.
+fn restarted_after(is_retired: bool, retain_epochs: u64, lost: u64) -> (Running, u64, tempfile::TempDir) {
     let aside = tempfile::tempdir().unwrap();
     let (backup, restored) = (aside.path().join("backup.db"), aside.path().join("restored.db"));
     let ledger = ledger_at(&aside.path().join("ledger.db"));
@@ -27,6 +32,15 @@ fn restarted_with_an_older_ledger(is_retired: bool, retain_epochs: u64) -> (Runn
         let store = rusqlite::Connection::open(dir.path().join("data/epochs.sqlite")).unwrap();
         store.execute("UPDATE rewarder_epochs SET retired_at = 1", []).unwrap();
     }
+    let store = rusqlite::Connection::open(dir.path().join("data/epochs.sqlite")).unwrap();
+    let old = "INSERT INTO rewarder_epochs (epoch, state, inputs, policy, input_document, policy_document, run_key,
+                   commitment, batches, posted, settled_at, retired_at)
+               SELECT ?1, state, inputs, policy, input_document, policy_document, run_key, commitment, 1, 1, 1, 1
+               FROM rewarder_epochs WHERE epoch = ?2";
+    for number in 0..lost {
+        assert_eq!(store.execute(old, [number, epoch]).unwrap(), 1);
+    }
+    drop(store);
     let ledger = ledger_at(&restored);
     ron_ledger::restore(&backup, &*ledger).unwrap();
     let retain = |config: &mut svc_rewarder::RewarderConfig| config.retain_epochs = retain_epochs;
@@ -68,7 +82,19 @@ fn an_epoch_that_was_retired_is_told_and_cannot_be_posted_again() {
 
 #[test]
 fn an_epoch_that_the_ledger_lacks_is_not_retired_before_it_is_posted_again() {
-    let (running, epoch, _aside) = restarted_with_an_older_ledger(false, 1);
+    is_not_retired_before_it_is_posted_again(0);
+}
+
+#[test]
+fn epochs_that_were_retired_hide_no_epoch_that_can_be_posted_again() {
+    let running = is_not_retired_before_it_is_posted_again(1100);
+    eventually("all of them are counted", || {
+        running.standing().contains("; 1100 were retired, and cannot be posted again")
+    });
+}
+
+fn is_not_retired_before_it_is_posted_again(lost: u64) -> Running {
+    let (running, epoch, _aside) = restarted_after(false, 1, lost);
     // Two later epochs, so that the first is none of those to keep; the last is settled in a later look at the old ones.
     for name in ["bob", "carol"] {
         running.book(name, 1);
@@ -82,6 +108,7 @@ fn an_epoch_that_the_ledger_lacks_is_not_retired_before_it_is_posted_again() {
     assert_eq!(asked.status, 202, "{asked:?}");
     eventually("it is paid again", || running.balance("actor/alice") == 1000);
     eventually("it is retired", || running.get(&path).json()["retired_at"].is_u64());
+    running
 }
 
 #[test]

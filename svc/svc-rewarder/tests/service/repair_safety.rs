@@ -22,6 +22,8 @@ pub(crate) struct Moody {
     inner: SqliteLedger,
     /// Whether a question about the pool waits.
     pub(crate) hesitates: AtomicBool,
+    /// Whether batches are on their way for long.
+    is_slow: AtomicBool,
     /// Whether batches are posted and their answers are lost.
     loses_answers: AtomicBool,
     /// Whether questions about batches are not answered.
@@ -33,8 +35,8 @@ pub(crate) struct Moody {
 impl Moody {
     fn new() -> Arc<Self> {
         let inner = SqliteLedger::in_memory().unwrap();
-        let [hesitates, loses_answers, is_silent, is_old] = [false; 4].map(AtomicBool::new);
-        Arc::new(Self { inner, hesitates, loses_answers, is_silent, is_old })
+        let [hesitates, is_slow, loses_answers, is_silent, is_old] = [false; 5].map(AtomicBool::new);
+        Arc::new(Self { inner, hesitates, is_slow, loses_answers, is_silent, is_old })
     }
 
     pub(crate) fn paid(&self) -> [i128; 2] {
@@ -56,6 +58,7 @@ impl Ledger for Moody {
             let steps = batch.steps().to_vec();
             return self.inner.post(&Batch::new(elsewhere, batch.reference().clone(), 1, steps).unwrap());
         }
+        eventually("the batch arrives", || !self.is_slow.load(Ordering::SeqCst));
         let posted = self.inner.post(batch);
         if self.loses_answers.load(Ordering::SeqCst) && batch.key().as_str().starts_with("reward/") {
             return posted.and(Err(timeout()));
@@ -108,6 +111,25 @@ fn a_run_that_was_taken_back_while_it_was_about_to_be_paid_is_not_paid() {
     ledger.hesitates.store(false, Ordering::SeqCst);
     stage.running.wait_for(Some(5), "settled");
     assert_eq!(ledger.paid(), [1000, 0]);
+}
+
+#[test]
+fn an_epoch_whose_first_batch_is_on_its_way_is_not_computed_anew() {
+    let (ledger, stage) = moody_stage(0);
+    stage.give(5, 0, &[("alice", 1)]);
+    stage.give(5, 1, &[("bob", 3)]);
+    ledger.is_slow.store(true, Ordering::SeqCst);
+    stage.compute(5, "emitting");
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Hold)), 202);
+    let node = actor(&stage.nodes[1].node().to_string());
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Exclude(node))), 409);
+    ledger.is_slow.store(false, Ordering::SeqCst);
+    eventually("the batch has arrived", || ledger.paid() == [250, 750]);
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Release)), 202);
+    stage.running.wait_for(Some(5), "settled");
+    stage.give(6, 0, &[("alice", 1)]);
+    stage.compute(6, "settled");
+    assert_eq!(ledger.paid(), [1250, 750], "the chain goes on");
 }
 
 #[test]

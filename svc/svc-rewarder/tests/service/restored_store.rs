@@ -190,3 +190,21 @@ fn a_store_that_is_restored_before_the_ledger_was_told_of_any_run_is_found_out_b
     let stage = Stage::within(backup, nodes, again(&ledger), 300, Vec::new());
     is_refused(&ledger, &stage, 8);
 }
+
+#[test]
+fn a_policy_with_another_id_is_paid_by_after_the_chain_of_one_was_stopped() {
+    let (ledger, stage) = restored(&[5], &[6]);
+    is_refused(&ledger, &stage, 6);
+    // More epochs wait behind it than are looked at in one page.
+    for epoch in 7..80 {
+        stage.give(epoch, 0, &[("bob", 1)]);
+        stage.ask_for(epoch);
+    }
+    let stage = Stage::by_policy("second", stage.stop(), again(&ledger), 0, Vec::new());
+    let [alice, bob] = ledger.paid();
+    for epoch in [90, 91] {
+        stage.give(epoch, 0, &[("alice", 1)]);
+        stage.compute(epoch, "settled");
+    }
+    assert_eq!(ledger.paid(), [alice + 2000, bob], "and nobody by the first");
+}

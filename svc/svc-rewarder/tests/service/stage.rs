@@ -34,20 +34,47 @@ impl Stage {
         minimum: u64,
         keys: Vec<String>,
     ) -> Self {
+        Self::by_policy("default", (dir, nodes), wish, minimum, keys)
+    }
+
+    /// The same by a policy with another id.
+    pub(crate) fn by_policy(
+        id: &str,
+        (dir, nodes): (tempfile::TempDir, [SigningKey; 2]),
+        wish: Wish,
+        minimum: u64,
+        keys: Vec<String>,
+    ) -> Self {
         let listed = nodes.iter().map(|key| key.node().to_string()).collect();
         let running = Running::within(dir, Wish { with_policy: false, ..wish }, |config| {
             config.accounting_nodes = listed;
             config.automatic = false;
+            config.policy = id.to_owned();
             config.policy_keys.extend(keys);
         });
         let terms = format!(
-            r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"default","last_epoch":null,
+            r#"{{"cap_ppm":1000000,"first_epoch":0,"format":"omnigate-policy/1","id":"{id}","last_epoch":null,
             "min_payout":"{minimum}","pool":"1000","residual":{{"rule":"keep"}},"ruleset":3,"version":1,
             "weights_ppm":{{"provided.bytes":1000000}}}}"#
         );
         let terms = Policy::read(terms.as_bytes()).unwrap();
         let signed = SignedPolicy::unsigned(terms).signed_by(&running.signer).to_bytes();
-        assert_eq!(running.ask("PUT", "/rewarder/policy/default", &[], &signed).status, 200);
+        assert_eq!(running.ask("PUT", &format!("/rewarder/policy/{id}"), &[], &signed).status, 200);
+        Self { running, nodes }
+    }
+
+    /// In a folder of before, with the policies that are there and these keys that sign policies.
+    pub(crate) fn trusting(
+        (dir, nodes): (tempfile::TempDir, [SigningKey; 2]),
+        wish: Wish,
+        keys: Vec<String>,
+    ) -> Self {
+        let listed = nodes.iter().map(|key| key.node().to_string()).collect();
+        let running = Running::within(dir, Wish { with_policy: false, ..wish }, |config| {
+            config.accounting_nodes = listed;
+            config.automatic = false;
+            config.policy_keys = keys;
+        });
         Self { running, nodes }
     }
 

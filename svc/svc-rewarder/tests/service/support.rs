@@ -24,6 +24,9 @@ use types::ActorId;
 /// How long something may take before it counts as missing: far longer than it does on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Longer than since 1970.
+const AGES: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A running rewarder with a folder of its own; it stops when the test drops it.
 pub(crate) struct Running {
     pub(crate) scope: Scope,
@@ -102,6 +105,8 @@ impl Running {
             listen: "127.0.0.1:0".parse().unwrap(),
             epoch_duration: Duration::from_secs(1).into(),
             max_epoch_skew: Duration::ZERO.into(),
+            // Epochs of tests are long over.
+            max_epoch_age: AGES.into(),
             policy_keys: vec![signer.public_key().to_string()],
             // A slow machine is no outage.
             read_timeout: PATIENCE.into(),

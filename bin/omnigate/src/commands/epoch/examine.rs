@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use rewards::{
     Claim, Digest, Dispute, Epoch, Excluded, ExclusionNotice, InputSet, LineCheck, Manifest, Mismatch, Order,
-    ParkedPayout, ParkedPayouts, Policy, PublicKey, Quarantine, Run, Snapshot, bundle, ed25519::Ed25519,
-    verify_after, within,
+    ParkedPayout, ParkedPayouts, Policy, PublicKey, Quarantine, Run, Snapshot, Transfer, bundle,
+    ed25519::Ed25519, verify_after, within,
 };
 use types::{ActorId, NodeId};
 
@@ -106,19 +106,20 @@ fn parked(folder: &Folder, run: &Run) -> Result<Vec<ParkedPayout>, Failure> {
     if parked.epoch != run.epoch() {
         return Err(wrong(&format_args!("it is of epoch {}", parked.epoch)));
     }
-    for payout in &parked.payouts {
-        let ParkedPayout { actor, receiver, amount, account, .. } = payout;
-        let is_it = |known: &rewards::Transfer| {
-            let names_it = !parked.names_actors || known.actor == *actor;
-            names_it && (&known.to, known.amount) == (receiver, *amount)
-        };
-        if !run.batches().any(|intent| intent.transfers.iter().any(is_it)) {
-            let of = actor.as_ref().map(|actor| format!(" for {actor}")).unwrap_or_default();
-            return Err(wrong(&format_args!("the run does not pay {amount} to {receiver}{of}")));
-        }
-        if !payout.is_in_place() {
-            return Err(wrong(&format_args!("{} is not the account of {receiver}", plain(account))));
-        }
+    // All of them in one walk over the run: a stranger's list may be as long as the run.
+    let listed = parked.payouts.iter().map(|one| (one.actor.clone(), one.receiver.clone(), one.amount));
+    let mut unpaid: BTreeSet<_> = listed.collect();
+    for Transfer { actor, to, amount } in run.batches().flat_map(|intent| intent.transfers) {
+        unpaid.remove(&(actor.filter(|_| parked.names_actors), to, amount));
+    }
+    if let Some((actor, receiver, amount)) = unpaid.first() {
+        let of = actor.as_ref().map(|actor| format!(" for {actor}")).unwrap_or_default();
+        return Err(wrong(&format_args!("the run does not pay {amount} to {receiver}{of}")));
+    }
+    if let Some(ParkedPayout { receiver, account, .. }) =
+        parked.payouts.iter().find(|payout| !payout.is_in_place())
+    {
+        return Err(wrong(&format_args!("{} is not the account of {receiver}", plain(account))));
     }
     Ok(parked.payouts)
 }

@@ -1,5 +1,7 @@
 //! `omnigate epoch usage`: what this node has written down, which is what would be left if it died now.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use clap::Args;
 use ron_accounting::{Accounts, BootId, Journal, Quarantined, Used};
 use serde_json::{Value, json};
@@ -28,7 +30,7 @@ pub(crate) struct UsageArgs {
     /// Show quarantined usage: it arrived after its epoch was sealed (`late`), or the clock was wrong (`clock`).
     #[arg(long, conflicts_with = "epoch")]
     quarantined: bool,
-    /// Book the quarantined usage in this epoch, which must not be sealed yet.
+    /// Book the quarantined usage in this epoch: the present one, or the next.
     #[arg(long, value_name = "EPOCH", requires = "quarantined", value_parser = clap::value_parser!(u64).range(..1 << 53))]
     book_in: Option<u64>,
     /// Print the result as JSON.
@@ -60,7 +62,7 @@ pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
     }
     let mut journal = Journal::open(&path, rewarder.windows().duration()).map_err(Failure::failed)?;
     if let Some(epoch) = args.book_in {
-        return book_quarantined(&mut journal, epoch);
+        return book_quarantined(&mut journal, epoch, rewarder.windows().epoch_at(unix()));
     }
     if args.quarantined {
         let rows = journal.quarantined(MAX_QUARANTINED).map_err(Failure::failed)?;
@@ -80,13 +82,22 @@ pub(super) fn run(args: UsageArgs) -> Result<(), Failure> {
     print(&if args.json { pretty(&document(&written)) } else { table(&written) })
 }
 
-fn book_quarantined(journal: &mut Journal, epoch: u64) -> Result<(), Failure> {
+/// Time since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "a command that looks at the clock once and ends")]
+fn unix() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn book_quarantined(journal: &mut Journal, epoch: u64, present: u64) -> Result<(), Failure> {
+    // What is booked in an epoch that is over counts no more, and in one far ahead for a long time.
+    if epoch != present && epoch != present + 1 {
+        return Err(Failure::failed(format!("epoch {epoch} is neither the present one nor the next"))
+            .help(format!("book it in epoch {present}, or in {}", present + 1)));
+    }
     let boot = BootId::new(std::array::from_fn(|_| fastrand::u8(..)));
     match journal.book_quarantined(epoch, boot).map_err(Failure::failed)? {
         Some(rows) => print(&format!("{rows} rows are booked in epoch {epoch}\n")),
-        None => {
-            Err(Failure::failed(format!("epoch {epoch} is sealed")).help("name an epoch that has not ended"))
-        }
+        None => Err(Failure::failed(format!("epoch {epoch} is sealed")).help("name the next epoch")),
     }
 }
 
