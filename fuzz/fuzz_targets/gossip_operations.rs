@@ -98,6 +98,7 @@ impl Run {
                 Event::Message { from: peer, message: Message::Accepted(accepted) }
             }
             13 if c & 1 == 0 => Event::Sent { peer, topic, publications: c.into(), announcements: 1 },
+            13 if c & 2 == 0 => Event::TopicsTold { peer, count: c.into() },
             13 => Event::Publish { ticket: c.into(), topic, body: Bytes::from(vec![b; usize::from(c)]) },
             14 if c & 8 == 0 => {
                 let claim = [Claim::Own, Claim::Application(a.into()), Claim::Peers][usize::from(c % 3)];

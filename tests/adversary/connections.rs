@@ -1,6 +1,6 @@
 //! Clients that hold connections: several addresses together must not take them all.
 
-use std::{thread, time::Duration};
+use std::{net::SocketAddr, thread, time::Duration};
 
 use crate::support::{Client, Flag, Node, Upstream, to};
 
@@ -18,18 +18,28 @@ fn assert_served_beside(head: &'static str) {
 
 /// The same with a node that is there, and with attackers that hold so many connections each.
 fn assert_honest_are_served(node: &Node, head: &'static str, held_by_each: usize) {
+    hold(node.gateway, head, held_by_each, || {
+        for _ in 0..50 {
+            let answer = Client::connect_from(200, node.gateway).and_then(|mut honest| honest.get("/honest"));
+            assert_eq!(answer.unwrap().body, "/honest");
+        }
+    });
+}
+
+/// Has attackers hold so many connections each, on which they send `head`, while `honest` runs.
+pub(crate) fn hold(addr: SocketAddr, head: &'static str, held_by_each: usize, honest: impl FnOnce()) {
     let over = Flag::default();
     thread::scope(|s| {
         let _end = over.set_at_the_end();
         let (ready, all_open) = std::sync::mpsc::channel();
         for at in 0..ATTACKERS {
-            let (over, gateway, ready) = (&over, node.gateway, ready.clone());
+            let (over, ready) = (&over, ready.clone());
             s.spawn(move || {
                 let mut held: Vec<Client> = Vec::new();
                 while !over.is_set() {
                     held.retain_mut(|client| client.send_raw("").is_ok());
                     held.drain(..held.len().saturating_sub(held_by_each));
-                    if let Ok(mut client) = Client::connect_from(2 + at, gateway)
+                    if let Ok(mut client) = Client::connect_from(2 + at, addr)
                         && client.send_raw(head).is_ok()
                     {
                         held.push(client);
@@ -44,10 +54,7 @@ fn assert_honest_are_served(node: &Node, head: &'static str, held_by_each: usize
         for _ in 0..ATTACKERS {
             all_open.recv().unwrap();
         }
-        for _ in 0..50 {
-            let answer = Client::connect_from(200, node.gateway).and_then(|mut honest| honest.get("/honest"));
-            assert_eq!(answer.unwrap().body, "/honest");
-        }
+        honest();
     });
 }
 

@@ -9,6 +9,7 @@ use crate::{
     event::{Action, PeerKey},
     members::Member,
     packet::Packet,
+    relay::PROOF_INTERVAL,
     timers::Timer,
     topic::TopicState,
     track::Track,
@@ -16,6 +17,10 @@ use crate::{
 
 /// After so many heartbeats without news they come more slowly.
 const LIVELY_BEATS: u32 = 10;
+
+/// A node that has published since, and whose last signed publication is so old, has stopped publishing: while it goes on, it
+/// signs one at least as often.
+const QUIET: Duration = PROOF_INTERVAL.saturating_mul(2);
 
 /// Every so many heartbeats, all peers are told again that this node takes part.
 const BEATS_PER_SUBSCRIBE: u32 = 8;
@@ -145,6 +150,48 @@ impl Engine {
         let Some(track) = track.filter(|track| track.seen() > track.proven()) else { return false };
         let head = track.entry(track.seen());
         track.prove(head.seq, self.signatures.sign_head(&head.in_topic(&topic.name)))
+    }
+
+    /// If peers have not got this node's word for its last publication, they get it once nothing was published for a while: else
+    /// they could not name what they missed of a life that ends now.
+    pub(crate) fn sign_soon(&mut self, ix: usize) {
+        let topic = &mut self.topics[ix];
+        let is_due = topic.seq > topic.vouched && topic.sign_at.is_none();
+        if let Some(vouched_at) = topic.vouched_at.filter(|_| is_due) {
+            self.timers.set(Timer::Sign(ix), &mut topic.sign_at, Some(vouched_at.after(QUIET)));
+        }
+    }
+
+    /// Gives all peers this node's word for its last publication, unless they got it for one a moment ago.
+    pub(crate) fn sign_if_quiet(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        let topic = &mut self.topics[ix];
+        self.timers.set(Timer::Sign(ix), &mut topic.sign_at, None);
+        if topic.vouched_at.is_some_and(|at| now.since(at) < QUIET) {
+            return self.sign_soon(ix);
+        }
+        let head = self.unvouched_head(ix, now);
+        tell(&mut self.topics[ix], Vec::new(), head.into_iter().collect(), |_| true, out);
+    }
+
+    /// The same at the end, whatever is on its way to peers.
+    pub(crate) fn tell_last_head(&mut self, ix: usize, now: Moment, out: &mut Vec<Action>) {
+        let Some(head) = self.unvouched_head(ix, now) else { return };
+        let topic = &mut self.topics[ix];
+        let packet = announcement(&topic.name, Vec::new(), vec![head]);
+        for (_, member) in topic.members.iter_mut() {
+            member.announcing += 1;
+            send(out, member.peer, packet.clone());
+        }
+    }
+
+    /// This node's signed head, if peers have not got it. They are to be told.
+    fn unvouched_head(&mut self, ix: usize, now: Moment) -> Option<Head> {
+        self.sign_own(ix, now);
+        let topic = &mut self.topics[ix];
+        let at = topic.tracks.find(self.me, self.incarnation)?;
+        let head = topic.tracks.get(at)?.head().filter(|head| head.entry.seq > topic.vouched)?;
+        (topic.vouched_at, topic.vouched) = (Some(now), head.entry.seq);
+        Some(head)
     }
 
     fn plan_beat(&mut self, ix: usize, now: Moment) {

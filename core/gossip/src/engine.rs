@@ -20,6 +20,7 @@ use crate::{
     timers::{Timer, Timers},
     topic::TopicState,
     track::Track,
+    untold::Untold,
 };
 
 /// Topics that were forgotten whose numbers are kept, for each topic that there is room for.
@@ -36,6 +37,9 @@ pub struct Engine {
     pub(crate) peers: Vec<Option<NodeId>>,
     /// What each may cost, by [`PeerKey`].
     pub(crate) efforts: Vec<Effort>,
+    /// The topics that each is still to be told of, by [`PeerKey`].
+    pub(crate) untold: Vec<Untold>,
+    pub(crate) tell_at: Option<Moment>,
     /// Places are used again once a topic is gone.
     pub(crate) topics: Vec<TopicState>,
     pub(crate) by_name: BTreeMap<Topic, usize>,
@@ -95,6 +99,8 @@ impl Engine {
             rng: Rng::new(seed),
             peers: Vec::new(),
             efforts: Vec::new(),
+            untold: Vec::new(),
+            tell_at: None,
             topics: Vec::new(),
             by_name: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -121,6 +127,7 @@ impl Engine {
             Event::Publish { ticket, topic, body } => self.publish(ticket, &topic, body, now, out),
             Event::Subscribe { topic, claim } => self.subscribe(&topic, claim, now, out),
             Event::Unsubscribe { topic } => self.unsubscribe(&topic, out),
+            Event::TopicsTold { peer, count } => self.topics_told(peer, count, out),
             Event::Tick => self.tick(now, out),
             Event::Sent { peer, topic, publications, announcements } => {
                 self.sent(peer, &topic, (publications, announcements), now, out);
@@ -142,6 +149,13 @@ impl Engine {
         if first != self.armed {
             self.armed = first;
             out.extend(first.map(|at| Action::SetTimer { at }));
+        }
+    }
+
+    /// The node stops and publishes nothing more: peers are told how far it has got in each topic.
+    pub fn conclude(&mut self, now: Moment, out: &mut Vec<Action>) {
+        for ix in 0..self.topics.len() {
+            self.tell_last_head(ix, now, out);
         }
     }
 
@@ -222,6 +236,8 @@ impl Engine {
                 Timer::Announce(ix) => self.announce(ix, now, out),
                 Timer::Beat(ix) => self.beat(ix, now, out),
                 Timer::Verdict(ix) => self.give_up_waiting(ix, now, out),
+                Timer::Sign(ix) => self.sign_if_quiet(ix, now, out),
+                Timer::Tell => self.tell_again(out),
                 Timer::Search(ix, at) => self.search(ix, at, now, out),
             }
         }
@@ -260,12 +276,16 @@ impl Engine {
     }
 
     fn refused(&mut self, peer: PeerKey, packet: &Packet, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = packet.topic().and_then(|topic| self.find(topic)) else { return };
+        let Some(topic) = packet.topic() else { return };
+        if packet.kind() == Kind::Membership {
+            return self.topic_not_told(peer, topic, now);
+        }
+        let Some(ix) = self.find(topic) else { return };
         let Some(member) = self.topics[ix].members.get_mut(peer) else { return };
         match packet.kind() {
             Kind::Publication => member.in_flight = member.in_flight.saturating_sub(1),
             Kind::Announcement => member.announcing = member.announcing.saturating_sub(1),
-            Kind::Control => {}
+            Kind::Membership | Kind::Control => {}
         }
         member.owed = true;
         let is_idle = member.is_idle();
@@ -362,6 +382,7 @@ impl Engine {
         self.timers.set(Timer::Announce(ix), &mut topic.announce_at, None);
         self.timers.set(Timer::Beat(ix), &mut topic.beat_at, None);
         self.timers.set(Timer::Verdict(ix), &mut topic.verdict_at, None);
+        self.timers.set(Timer::Sign(ix), &mut topic.sign_at, None);
         self.free_topics.push(ix);
         if self.last_topic == ix {
             self.last_topic = usize::MAX;

@@ -67,6 +67,13 @@ pub enum Event {
         /// Number of sent packets of kind [`Kind::Announcement`](crate::Kind::Announcement).
         announcements: u32,
     },
+    /// Packets of kind [`Kind::Membership`](crate::Kind::Membership) have left for a peer, so that others may follow them.
+    TopicsTold {
+        /// The peer that the packets were sent to.
+        peer: PeerKey,
+        /// Number of sent packets.
+        count: u32,
+    },
     /// A packet will not leave: the peer's queue had no room. Not for packets of a peer that goes down.
     Refused {
         /// The peer whose queue rejected the packet.
@@ -91,8 +98,9 @@ pub enum Claim {
 /// An output of the engine: what its caller must do.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// A packet is to be sent, answered by [`Event::Sent`] or [`Event::Refused`]. If a packet of [`Lane::Control`] finds no
-    /// room, the session is not worth keeping.
+    /// A packet is to be sent. One of [`Lane::Gossip`] is answered by [`Event::Sent`], [`Event::TopicsTold`] or
+    /// [`Event::Refused`]. One of [`Lane::Control`] is not; if it finds no room it may be dropped, if [`Packet::may_be_dropped`]
+    /// says so, else the session is not worth keeping.
     Send {
         /// The peer to send to.
         to: PeerKey,
@@ -135,13 +143,13 @@ pub enum Action {
         /// The topic that this node cannot join.
         topic: Topic,
     },
-    /// A peer takes part in a topic that there is no room for, though the peer has less than its share. It is told of nothing
-    /// in the topic until it says so again and there is room.
+    /// A peer takes part in a topic that there is no room for. It is told of nothing in the topic until it says so again and there
+    /// is room.
     NoRoomForPeer {
         /// The peer that takes part in the topic.
         peer: PeerKey,
     },
-    /// A peer said what no honest peer says, or wants more topics than there is room for.
+    /// A peer said what no honest peer says.
     Misbehaved {
         /// The peer that broke a rule.
         peer: PeerKey,

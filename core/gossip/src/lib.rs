@@ -54,6 +54,7 @@ mod signatures;
 mod timers;
 mod topic;
 mod track;
+mod untold;
 
 pub use announce_pace::AnnouncePace;
 pub use engine::{Engine, Stats};

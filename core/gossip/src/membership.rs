@@ -10,6 +10,7 @@ use crate::{
     members::Member,
     packet::Packet,
     timers::Timer,
+    untold::Untold,
 };
 
 impl Engine {
@@ -18,17 +19,21 @@ impl Engine {
         if self.peers.len() <= index {
             self.peers.resize(index + 1, None);
             self.efforts.resize(index + 1, Effort::new(now));
+            self.untold.resize(index + 1, Untold::default());
         }
+        self.untold[index] = Untold::default();
         self.efforts[index] = Effort::new(now);
         self.peers[index] = Some(node);
-        for topic in self.topics.iter().filter(|topic| topic.joined) {
-            send(out, peer, Packet::new(Message::Subscribe(topic.name.clone())));
-        }
+        let joined = self.topics.iter().filter(|topic| topic.joined);
+        let joined: Vec<Topic> = joined.map(|topic| topic.name.clone()).collect();
+        joined.iter().for_each(|name| self.remember_to_tell(peer, name));
+        self.tell_topics(peer, out);
     }
 
     pub(crate) fn peer_down(&mut self, peer: PeerKey, out: &mut Vec<Action>) {
         let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
         let node = node.take();
+        self.untold[peer.0 as usize] = Untold::default();
         self.acks.retain(|acks| acks.peer != peer);
         self.wants.retain(|wants| wants.peer != peer);
         for ix in 0..self.topics.len() {
@@ -53,13 +58,13 @@ impl Engine {
         }
         self.topics[ix].joined = true;
         self.start_beating(ix, now);
-        self.tell_all(&Packet::new(Message::Subscribe(name.clone())), out);
+        self.tell_all_of(name, out);
     }
 
     pub(crate) fn unsubscribe(&mut self, name: &Topic, out: &mut Vec<Action>) {
         let Some(ix) = self.find(name).filter(|ix| self.topics[*ix].joined) else { return };
         self.topics[ix].joined = false;
-        self.tell_all(&Packet::new(Message::Unsubscribe(name.clone())), out);
+        self.tell_all_of(name, out);
         for at in 0..self.topics[ix].tracks.places() {
             let is_other = |track: &crate::track::Track| track.origin.publisher != self.me;
             if self.topics[ix].tracks.get(at).is_some_and(is_other) {
@@ -146,16 +151,11 @@ impl Engine {
         member
     }
 
-    fn tell_all(&self, packet: &Packet, out: &mut Vec<Action>) {
-        for (key, _) in (0..).zip(&self.peers).filter(|(_, node)| node.is_some()) {
-            send(out, PeerKey(key), packet.clone());
-        }
-    }
-
     /// Tells all peers again that this node takes part, in case one of them did not hear it.
-    pub(crate) fn subscribe_again(&self, ix: usize, out: &mut Vec<Action>) {
+    pub(crate) fn subscribe_again(&mut self, ix: usize, out: &mut Vec<Action>) {
         if self.topics[ix].joined {
-            self.tell_all(&Packet::new(Message::Subscribe(self.topics[ix].name.clone())), out);
+            let name = self.topics[ix].name.clone();
+            self.tell_all_of(&name, out);
         }
     }
 

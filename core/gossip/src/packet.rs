@@ -25,6 +25,8 @@ pub enum Kind {
     Publication,
     /// An announcement; one of a topic is on its way to a peer at a time.
     Announcement,
+    /// Whether the sender takes part in a topic; a few of them are on their way to a peer at a time.
+    Membership,
     /// A message of any other kind.
     Control,
 }
@@ -34,7 +36,7 @@ pub enum Kind {
 pub enum Lane {
     /// Small, and what everything else depends on.
     Control,
-    /// Publications and announcements.
+    /// Publications, announcements, and topics that are joined or left.
     Gossip,
     /// Pieces of objects.
     Bulk,
@@ -100,15 +102,22 @@ impl Packet {
         match self.message() {
             Message::Publish(_) => Kind::Publication,
             Message::IHave(_) => Kind::Announcement,
+            Message::Subscribe(_) | Message::Unsubscribe(_) => Kind::Membership,
             _ => Kind::Control,
         }
+    }
+
+    /// Returns true if the engine sends it again should it get lost: nothing but time is lost with it.
+    #[must_use]
+    pub fn may_be_dropped(&self) -> bool {
+        matches!(self.message(), Message::IWant(_) | Message::Graft(_) | Message::Prune(_))
     }
 
     /// The lane it belongs in: publications and announcements must not hold up what prunes and grafts.
     #[must_use]
     pub fn lane(&self) -> Lane {
         match self.kind() {
-            Kind::Publication | Kind::Announcement => Lane::Gossip,
+            Kind::Publication | Kind::Announcement | Kind::Membership => Lane::Gossip,
             Kind::Control => Lane::Control,
         }
     }

@@ -138,7 +138,7 @@ impl Engine {
         self.numbers.clear();
         for topic in &mut self.topics {
             topic.seq = 0;
-            topic.signed_at = None;
+            (topic.signed_at, topic.vouched_at, topic.vouched) = (None, None, 0);
             for unacked in topic.unacked.drain(..) {
                 out.push(Action::Verdict { ticket: unacked.ticket, id: None, verdict: Verdict::Busy });
             }
@@ -160,20 +160,24 @@ impl Engine {
         if let Some(at) = self.topics[ix].tracks.find(publisher, incarnation) {
             return Some(at);
         }
+        // Before others make room, of which this may be forgotten.
+        let resumed = self.topics[ix].past.named_before(publisher, incarnation);
         if self.topics[ix].past.has(publisher, incarnation)
             || !self.has_room(ix, (publisher, incarnation), from, now, out)
         {
             return None;
         }
         let is_own = publisher == self.me && incarnation == self.incarnation;
-        let start = if is_own { before } else { before.saturating_sub(self.settings.history) };
+        self.topics[ix].past.resume(publisher, incarnation);
+        let history = before.saturating_sub(self.settings.history);
+        let start = if is_own { before } else { resumed.unwrap_or(history) };
         self.next_uid += 1;
         let origin = Origin { publisher, incarnation, uid: self.next_uid };
         let mut track = Track::new(origin, start, self.settings.dedupe_window);
         track.heard_at = now;
         track.introducer = from.and_then(|peer| self.node(peer));
         let at = self.topics[ix].tracks.insert(track);
-        if start > 0 && !is_own {
+        if start > 0 && !is_own && resumed.is_none() {
             self.name_gaps(ix, at, vec![(1, start)], GapReason::BeforeJoining, out);
         }
         Some(at)
@@ -217,7 +221,7 @@ impl Engine {
             false => Whose::Anybody,
         };
         let Some(at) = self.least_useful(ix, whose, always, now) else { return false };
-        self.forget_publisher(ix, at, out);
+        self.forget_publisher(ix, at, true, out);
         true
     }
 
@@ -264,15 +268,15 @@ impl Engine {
         let is_other = |(incarnation, _): &(u64, usize)| Some(*incarnation) != own;
         let earliest = self.topics[ix].tracks.lives(publisher).find(is_other);
         let Some((_, at)) = earliest else { return false };
-        self.retire_life(ix, at);
-        self.forget_publisher(ix, at, out);
+        self.forget_publisher(ix, at, false, out);
         true
     }
 
-    fn forget_publisher(&mut self, ix: usize, at: usize, out: &mut Vec<Action>) {
+    fn forget_publisher(&mut self, ix: usize, at: usize, set_aside: bool, out: &mut Vec<Action>) {
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
         let runs = track.name_up_to(track.highest());
         self.name_gaps(ix, at, runs, GapReason::Forgotten, out);
+        self.retire_life(ix, at, set_aside);
         self.remove_track(ix, at);
     }
 }

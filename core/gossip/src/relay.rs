@@ -22,7 +22,7 @@ use crate::{
 const PRUNE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A publisher signs its head with a publication once in so long.
-const PROOF_INTERVAL: Duration = Duration::from_millis(10);
+pub(crate) const PROOF_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A publisher signs its head with one of so many publications, or with one of a sixteenth of the window if that is less.
 const PROOF_AFTER: u64 = 256;
@@ -75,6 +75,7 @@ impl Engine {
         publication.proof = self.proof_if_due(ix, &id, now);
         self.take_on(ix, publication, None, now, out);
         self.start_beating(ix, now);
+        self.sign_soon(ix);
         let topic = &mut self.topics[ix];
         if topic.members.is_empty() {
             return out.push(Action::Verdict { ticket, id: Some(id), verdict: Verdict::LocalOnly });
@@ -94,7 +95,7 @@ impl Engine {
     ) {
         let id = &publication.id;
         let Some(ix) = self.find(&id.topic).filter(|ix| self.topics[*ix].joined) else {
-            send(out, from, Packet::new(Message::Unsubscribe(id.topic.clone())));
+            self.tell_of(from, &id.topic, out);
             return out.push(lost(publication.id, Queue::Ingress, node, LossReason::NotSubscribed));
         };
         let topic = &mut self.topics[ix];
@@ -164,7 +165,7 @@ impl Engine {
         if !is_over && id.seq - proven < most {
             return None;
         }
-        topic.signed_at = Some(now);
+        (topic.signed_at, topic.vouched_at, topic.vouched) = (Some(now), Some(now), id.seq);
         Some(self.signatures.sign_head(id).into())
     }
 
@@ -237,7 +238,7 @@ impl Engine {
             if let Some((_, node)) = from {
                 match publication.proof.as_deref() {
                     Some(proof) if self.is_outlived(ix, entry.publisher, entry.incarnation) => {
-                        self.name_past(ix, Head { entry, proof: *proof }, now, out);
+                        self.name_past(ix, Head { entry, proof: *proof }, Some(node), now, out);
                     }
                     _ => out.push(no_room(publication.id.clone())),
                 }

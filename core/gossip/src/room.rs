@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use oap::{ErrorCode, Topic};
+use oap::Topic;
 use topics::has_share;
 
 use crate::{
@@ -95,8 +95,8 @@ impl Engine {
         Some(ix)
     }
 
-    /// The place of a topic that a peer takes part in, or what is to be done because there is none: a peer that has its share
-    /// is told so, and another one is not heard.
+    /// The place of a topic that a peer takes part in. Without one the peer is not heard; it is not dismissed, because it may take
+    /// part on behalf of its applications, and cannot know how much room there is.
     pub(crate) fn open_for(
         &mut self,
         peer: PeerKey,
@@ -107,14 +107,7 @@ impl Engine {
             return Ok(ix);
         }
         if self.is_full_for_guests() && self.make_way(Some(peer), out).is_none() {
-            let counts = self.foreign_by_peer();
-            let present = counts.get(&peer).copied().unwrap_or(0);
-            let peers = counts.len() + usize::from(present == 0);
-            if present < self.room_for_guests() / peers {
-                return Err(Action::NoRoomForPeer { peer });
-            }
-            let (code, rule) = (ErrorCode::Limit, "more topics than the share of a peer");
-            return Err(Action::Misbehaved { peer, code, rule });
+            return Err(Action::NoRoomForPeer { peer });
         }
         self.open(name).ok_or(Action::NoRoomForPeer { peer })
     }

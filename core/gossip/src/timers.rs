@@ -13,6 +13,10 @@ pub(crate) enum Timer {
     Beat(usize),
     /// A topic's oldest publication without a verdict.
     Verdict(usize),
+    /// This node's publications in a topic that it has not signed yet.
+    Sign(usize),
+    /// Topics that peers could not be told of.
+    Tell,
     /// Missing publications of a publisher.
     Search(usize, usize),
 }

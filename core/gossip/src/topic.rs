@@ -20,6 +20,10 @@ pub(crate) struct TopicState {
     pub(crate) seq: u64,
     /// When this node last signed its head; absent before the first time.
     pub(crate) signed_at: Option<Moment>,
+    /// The highest number of this node's own that all peers were given its word for.
+    pub(crate) vouched: u64,
+    /// When they were; absent before the first time.
+    pub(crate) vouched_at: Option<Moment>,
     pub(crate) tracks: Tracks,
     /// Lives of publishers that made room for later ones.
     pub(crate) past: PastLives,
@@ -34,6 +38,8 @@ pub(crate) struct TopicState {
     pub(crate) announce_at: Option<Moment>,
     pub(crate) beat_at: Option<Moment>,
     pub(crate) verdict_at: Option<Moment>,
+    /// When to look whether this node has stopped publishing.
+    pub(crate) sign_at: Option<Moment>,
     /// Where the next heartbeat's list begins.
     pub(crate) beat_cursor: usize,
     /// Number of heartbeats since the topic was created.
@@ -59,6 +65,8 @@ impl TopicState {
             members: Members::default(),
             seq: 0,
             signed_at: None,
+            vouched: 0,
+            vouched_at: None,
             tracks: Tracks::default(),
             past: PastLives::default(),
             searching: 0,
@@ -68,6 +76,7 @@ impl TopicState {
             announce_at: None,
             beat_at: None,
             verdict_at: None,
+            sign_at: None,
             beat_cursor: 0,
             beats: 0,
             quiet_beats: 0,

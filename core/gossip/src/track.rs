@@ -263,9 +263,9 @@ impl Track {
 
     /// The publisher has signed that it has got this far. Whether that was news.
     pub(crate) fn prove(&mut self, seq: u64, proof: Proof) -> bool {
-        let is_news = seq > self.proven || self.proof.is_none();
+        let is_news = seq > self.proven || (seq == self.proven && self.proof.is_none());
         if is_news {
-            self.proven = self.proven.max(seq);
+            self.proven = seq;
             self.proof = Some(proof);
         }
         is_news

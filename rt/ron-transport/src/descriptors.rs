@@ -23,15 +23,11 @@ pub fn raise_limit() {
     }
 }
 
-/// How many of `wanted` connections a listener can have beside everything else that the process opens.
+/// How many connections a listener can have beside everything else that the process opens, in all and of one client: as many as
+/// are `wanted` and `of_one`, or fewer. Then the operator is told, and one client has the same part of them.
 #[must_use]
-pub fn fitting(wanted: usize) -> usize {
-    wanted.min(part_of(getrlimit(Resource::Nofile)))
-}
-
-/// The same as [`fitting`], and tells the operator if it is less.
-pub(crate) fn fitting_for(service: &str, wanted: usize) -> usize {
-    let fits = fitting(wanted);
+pub fn fitting(service: &str, wanted: usize, of_one: usize) -> (usize, usize) {
+    let fits = wanted.min(part_of(getrlimit(Resource::Nofile)));
     if fits < wanted {
         tracing::warn!(
             service,
@@ -39,8 +35,9 @@ pub(crate) fn fitting_for(service: &str, wanted: usize) -> usize {
             connections = fits,
             "the process may open too few files for `max_conns`: raise the limit (`ulimit -n`, systemd's LimitNOFILE)"
         );
+        return (fits, (of_one.saturating_mul(fits) / wanted).max(1));
     }
-    fits
+    (wanted, of_one)
 }
 
 fn part_of(limit: Rlimit) -> usize {
@@ -69,7 +66,9 @@ mod tests {
         assert_eq!(part(Some(3)), 1, "one connection is better than none");
         assert_eq!(part(Some(u64::MAX)), usize::MAX / 4);
         assert_eq!(part(None), usize::MAX / 4);
-        assert_eq!(fitting(1), 1);
+        assert_eq!(fitting("test", 1, 1), (1, 1));
+        let (fits, of_one) = fitting("test", usize::MAX, usize::MAX);
+        assert!(fits < usize::MAX && of_one <= fits, "{fits} {of_one}");
     }
 
     #[test]

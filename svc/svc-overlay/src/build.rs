@@ -290,8 +290,8 @@ impl Overlay {
         let (shared, door, dialers) =
             (Arc::clone(&self.shared), Arc::clone(&self.door), Arc::clone(&self.dialers));
         Ok(Box::new(move || {
-            let max_conns = descriptors::fitting(config.transport.max_conns);
-            shared.caps.set_limits(max_conns, config.transport.per_client());
+            let (max_conns, per_client) = fitting(&shared.scope, &config);
+            shared.caps.set_limits(max_conns, per_client);
             shared.gossip.follow(&settings.topics);
             shared.settings.store(Arc::new(settings));
             if let Some(listener) = listener {
@@ -335,6 +335,7 @@ fn share(
 ) -> Arc<Shared> {
     let me = NodeId::of_key(key.public_key().ed25519());
     let metrics = OverlayMetrics::new(scope);
+    let (max_conns, per_client) = fitting(scope, config);
     let shared = Arc::new(Shared {
         scope: scope.clone(),
         clock: scope.clock(),
@@ -342,8 +343,9 @@ fn share(
         key,
         settings: ArcSwap::from_pointee(settings),
         peers: Peers::new(scope, me),
-        caps: ConnCaps::new(descriptors::fitting(config.transport.max_conns), config.transport.per_client()),
-        handshakes: Handshakes::new(HANDSHAKES),
+        caps: ConnCaps::new(max_conns, per_client),
+        // Connections that say nothing leave room for those that do.
+        handshakes: Handshakes::new(HANDSHAKES.min(max_conns / 2)),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),
@@ -359,6 +361,11 @@ fn share(
     });
     sample(scope, &shared);
     shared
+}
+
+/// The most connections in all and from one address, as far as the process may open files.
+fn fitting(scope: &Scope, config: &OverlayConfig) -> (usize, usize) {
+    descriptors::fitting(scope.service(), config.transport.max_conns, config.transport.per_client())
 }
 
 /// Publishes what is counted elsewhere, four times a second.

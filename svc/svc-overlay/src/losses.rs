@@ -1,7 +1,10 @@
 //! The loss report: what was given up, by whom and why, bounded, newest last; and how much of it in all, by peer and topic.
+//!
+//! Its room is shared by peer. A peer that causes losses without end displaces its own entries, and not those of others.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -16,16 +19,17 @@ use crate::{
     toll::{Party, Toll},
 };
 
-/// Entries that are kept; older ones are only counted.
+/// Entries that are kept. Beyond it, the oldest one of the peer that has the most is only counted.
 pub(crate) const KEPT: usize = 4096;
 
 /// Gaps that are kept; older ones are only counted, in `overlay_gaps_total`.
 pub(crate) const KEPT_GAPS: usize = 1024;
 
-/// The latest entries: one of them grows by what follows it in number and has the same fate.
+/// The latest entries of a peer: one of them grows by what follows it in number and has the same fate.
 const LATEST: usize = 16;
 
-/// Sums that are kept, each of a peer, a topic and a reason; those that did not grow for the longest are added up together.
+/// Sums that are kept, each of a peer, a topic and a reason. Beyond it, of the peer that has the most, the one that did not grow
+/// for the longest is added to the others.
 pub(crate) const SUMS: usize = 1024;
 
 /// The lock of the loss report.
@@ -132,7 +136,11 @@ pub(crate) struct LossReport {
 #[derive(Debug, Default)]
 struct Entries {
     last_number: u64,
-    kept: VecDeque<Loss>,
+    /// By peer; none is empty.
+    kept: BTreeMap<Option<NodeId>, VecDeque<Loss>>,
+    /// How many each peer has; the last one makes way.
+    by_count: BTreeSet<(usize, Option<NodeId>)>,
+    count: usize,
     gaps: VecDeque<NamedGap>,
     sums: BTreeMap<SumKey, Sum>,
     others: u64,
@@ -174,13 +182,24 @@ impl LossReport {
         peer: Option<NodeId>,
         reason: &'static str,
     ) {
-        let mut loss = Loss { number: 0, at: self.clock.unix(), id, last, queue, peer, reason };
-        self.metrics.lost(reason, loss.count());
-        self.toll.add(&loss.id.topic, loss.count());
+        self.write_down(Loss { number: 0, at: self.clock.unix(), id, last, queue, peer, reason }, 1);
+    }
+
+    /// Writes down that so many subscribers of this node did not get a publication: one entry, however many they are.
+    pub(crate) fn add_lagging(&self, id: MessageId, queue: &'static str, subscribers: u64) {
+        let (at, last) = (self.clock.unix(), id.seq);
+        self.write_down(Loss { number: 0, at, id, last, queue, peer: None, reason: "lagging" }, subscribers);
+    }
+
+    /// Keeps a loss that happened to `times` receivers.
+    fn write_down(&self, mut loss: Loss, times: u64) {
+        let count = loss.count().saturating_mul(times);
+        self.metrics.lost(loss.reason, count);
+        self.toll.add(&loss.id.topic, count);
         let mut entries = self.entries.lock();
-        entries.last_number = entries.last_number.saturating_add(loss.count());
+        entries.last_number = entries.last_number.saturating_add(count);
         loss.number = entries.last_number;
-        entries.sum_up(&loss);
+        entries.sum_up(&loss, count);
         let oldest = entries.keep(loss);
         drop(entries);
         drop(oldest);
@@ -204,8 +223,12 @@ impl LossReport {
     /// How many there were, and those of them that are kept and have a higher number than `after`, oldest first.
     pub(crate) fn since(&self, after: u64) -> (u64, Vec<Loss>) {
         let entries = self.entries.lock();
-        let newer = entries.kept.iter().filter(|loss| loss.number > after).cloned().collect();
-        (entries.last_number, newer)
+        let kept = entries.kept.values().flatten();
+        let mut newer: Vec<Loss> = kept.filter(|loss| loss.number > after).cloned().collect();
+        let last_number = entries.last_number;
+        drop(entries);
+        newer.sort_unstable_by_key(|loss| loss.number);
+        (last_number, newer)
     }
 
     /// How many were lost in all, by peer, topic and reason.
@@ -224,26 +247,57 @@ impl LossReport {
 impl Entries {
     /// Keeps a loss, as a part of the one that it continues or for itself; returns what makes way.
     fn keep(&mut self, loss: Loss) -> Option<Loss> {
-        let continued = self.kept.iter_mut().rev().take(LATEST).find(|earlier| loss.continues(earlier));
+        let peer = loss.peer;
+        let of_peer = self.kept.entry(peer).or_default();
+        let continued = of_peer.iter_mut().rev().take(LATEST).find(|earlier| loss.continues(earlier));
         if let Some(earlier) = continued {
             (earlier.last, earlier.number) = (loss.last, loss.number);
             return Some(loss);
         }
-        let oldest = if self.kept.len() == KEPT { self.kept.pop_front() } else { None };
-        self.kept.push_back(loss);
-        oldest
+        of_peer.push_back(loss);
+        let count = of_peer.len();
+        self.recount(peer, count - 1, count);
+        self.count += 1;
+        if self.count > KEPT { self.drop_oldest() } else { None }
     }
 
-    fn sum_up(&mut self, loss: &Loss) {
+    /// Drops the oldest entry of the peer that has the most.
+    fn drop_oldest(&mut self) -> Option<Loss> {
+        let (count, peer) = self.by_count.last().copied()?;
+        let of_peer = self.kept.get_mut(&peer)?;
+        let oldest = of_peer.pop_front()?;
+        if of_peer.is_empty() {
+            self.kept.remove(&peer);
+        }
+        self.recount(peer, count, count - 1);
+        self.count -= 1;
+        Some(oldest)
+    }
+
+    fn recount(&mut self, peer: Option<NodeId>, before: usize, after: usize) {
+        self.by_count.remove(&(before, peer));
+        if after > 0 {
+            self.by_count.insert((after, peer));
+        }
+    }
+
+    fn sum_up(&mut self, loss: &Loss, count: u64) {
         let key = (loss.peer, loss.id.topic.clone(), loss.reason);
         if self.sums.len() >= SUMS && !self.sums.contains_key(&key) {
-            let quietest = self.sums.iter().min_by_key(|(_, sum)| sum.grew).map(|(key, _)| key.clone());
-            let made_way = quietest.and_then(|key| self.sums.remove(&key));
+            let made_way = self.quietest().and_then(|key| self.sums.remove(&key));
             self.others = self.others.saturating_add(made_way.map_or(0, |sum| sum.count));
         }
         let sum = self.sums.entry(key).or_default();
-        sum.count = sum.count.saturating_add(loss.count());
+        sum.count = sum.count.saturating_add(count);
         sum.grew = loss.number;
+    }
+
+    /// Of the peer that has the most sums, the one that did not grow for the longest.
+    fn quietest(&self) -> Option<SumKey> {
+        let mut counts = BTreeMap::<Option<NodeId>, usize>::new();
+        self.sums.keys().for_each(|(peer, ..)| *counts.entry(*peer).or_default() += 1);
+        let rank = |((peer, ..), sum): &(&SumKey, &Sum)| (Reverse(counts.get(peer).copied()), sum.grew);
+        self.sums.iter().min_by_key(rank).map(|(key, _)| key.clone())
     }
 }
 
@@ -274,10 +328,35 @@ mod tests {
         for (peer, seq) in [(1, 1), (2, 7), (1, 2), (1, 3), (2, 9)] {
             entries.keep(loss(peer, seq, seq));
         }
-        let spans: Vec<_> = entries.kept.iter().map(|loss| (loss.id.seq, loss.last, loss.number)).collect();
+        let spans: Vec<_> =
+            entries.kept.values().flatten().map(|loss| (loss.id.seq, loss.last, loss.number)).collect();
         assert_eq!(spans, [(1, 3, 3), (7, 7, 7), (9, 9, 9)]);
         (10..KEPT as u64 * 2).for_each(|number| drop(entries.keep(loss(number, number, number))));
-        assert_eq!(entries.kept.len(), KEPT);
+        assert_eq!((entries.kept.values().map(VecDeque::len).sum::<usize>(), entries.count), (KEPT, KEPT));
+    }
+
+    #[test]
+    fn a_peer_with_losses_without_end_displaces_its_own_entries_and_sums_alone() {
+        let mut entries = Entries::default();
+        for peer in 1..=100 {
+            let lost = loss(peer, 5, 5);
+            entries.sum_up(&lost, 1);
+            entries.keep(lost);
+        }
+        for number in 0..KEPT as u64 * 3 {
+            let mut lost = loss(7, number * 2 + 100, number * 2 + 100);
+            lost.id.topic = Topic::new(&format!("junk/{number}")).expect("a good name");
+            entries.sum_up(&lost, 1);
+            entries.keep(lost);
+        }
+        let named = |peer: u64| {
+            entries.kept.values().flatten().any(|it| it.id.seq == 5 && it.peer == loss(peer, 5, 5).peer)
+        };
+        assert!((1..=100).all(|peer| peer == 7 || named(peer)));
+        assert_eq!((entries.count, entries.sums.len()), (KEPT, SUMS));
+        let honest = entries.sums.keys().filter(|(peer, ..)| *peer != loss(7, 5, 5).peer).count();
+        assert_eq!(honest, 99);
+        assert_eq!(entries.others + SUMS as u64, KEPT as u64 * 3 + 100);
     }
 
     #[test]
@@ -285,10 +364,10 @@ mod tests {
         let mut entries = Entries::default();
         for seq in [u64::MAX, 1, u64::MAX - 1, u64::MAX, 0] {
             let lost = loss(1, seq, seq);
-            entries.sum_up(&lost);
+            entries.sum_up(&lost, 1);
             entries.keep(lost);
         }
-        let spans: Vec<_> = entries.kept.iter().map(|loss| (loss.id.seq, loss.last)).collect();
+        let spans: Vec<_> = entries.kept.values().flatten().map(|loss| (loss.id.seq, loss.last)).collect();
         let last = u64::MAX;
         assert_eq!(spans, [(last, last), (1, 1), (last - 1, last), (0, 0)]);
     }
@@ -297,11 +376,11 @@ mod tests {
     fn sums_are_kept_by_peer_and_beyond_the_most_the_quietest_makes_way() {
         let mut entries = Entries::default();
         for peer in 0..SUMS as u64 {
-            entries.sum_up(&loss(peer, peer * 10 + 1, peer * 10 + 5));
+            entries.sum_up(&loss(peer, peer * 10 + 1, peer * 10 + 5), 5);
         }
-        entries.sum_up(&loss(0, 100_000, 100_001));
+        entries.sum_up(&loss(0, 100_000, 100_001), 2);
         assert_eq!((entries.sums.len(), entries.others), (SUMS, 0));
-        entries.sum_up(&loss(SUMS as u64, 200_000, 200_000));
+        entries.sum_up(&loss(SUMS as u64, 200_000, 200_000), 1);
         // The first one grew meanwhile, so the second makes way.
         assert_eq!((entries.sums.len(), entries.others), (SUMS, 5));
         let total: u64 = entries.sums.values().map(|sum| sum.count).sum();

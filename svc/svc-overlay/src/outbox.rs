@@ -1,6 +1,7 @@
 //! What waits to be written to one peer: three lanes, a bound on each, and one writer that takes from them.
 //!
 //! * Control goes first. It is answers to what the peer sent, so a peer that fills this lane does not read, and is given up.
+//!   What this node asks of the peer takes half of the lane at most.
 //! * Publications wait, at most so many frames and bytes, and topics take turns. A full lane refuses the newcomer, or gives
 //!   the oldest up.
 //! * Bulk is never queued: there is a place for one chunk, and whoever has more waits until it is taken.
@@ -123,6 +124,12 @@ impl<F: Parcel> Outbox<F> {
         let pushed = state.lanes.push_control(frame);
         wake(state);
         pushed.map_err(Refused::Busy)
+    }
+
+    /// Returns true if the control lane is at least half full.
+    #[must_use]
+    pub fn has_much_control(&self) -> bool {
+        self.lock().lanes.control_len() >= self.limits.control / 2
     }
 
     /// Puts publications in, in order, and empties `frames`. Gives what did not get in or had to go to `refused`.

@@ -1,8 +1,16 @@
 //! Floods of what is right by itself.
 
-use oap::{ErrorCode, Fault, Goaway, Graft, IWant, Message, Topic};
+use bytes::Bytes;
+use oap::{Entry, ErrorCode, Fault, Goaway, Graft, IWant, Message, Publication, Topic};
 
-use super::{ground::Ground, liar::news};
+use super::{
+    ground::Ground,
+    liar::{Liar, news},
+};
+use crate::{
+    overlay_node::{Home, OverlayNode},
+    support::{eventually, get},
+};
 
 #[test]
 fn floods_of_requests_for_publications_slow_nobody_down() {
@@ -75,4 +83,33 @@ fn errors_goodbyes_and_pings_of_a_peer_concern_it_alone() {
             _ => said,
         }
     });
+}
+
+/// A publication of the peer in a topic that nobody takes part in.
+fn lost(peer: &Liar, topic: &str, seq: u64) -> Message {
+    let entry = Entry { publisher: peer.node, incarnation: 1, seq };
+    Message::Publish(Publication::new(entry.in_topic(&Topic::new(topic).unwrap()), Bytes::from_static(b"x")))
+}
+
+#[test]
+fn losses_that_one_peer_causes_displace_no_others() {
+    let node = OverlayNode::start(Home::new(), "security = \"plaintext\"\npeer = { max_rps = 0 }\n");
+    let report = || get(node.node.admin, "/overlay/losses").unwrap().json();
+    let is_named = || {
+        let report = report();
+        let losses = report["losses"].as_array().unwrap();
+        losses.iter().any(|loss| loss["id"]["topic"] == "nobody/here")
+    };
+    let mut honest = Liar::join(node.addr).unwrap();
+    let one = lost(&honest, "nobody/here", 1);
+    assert!(honest.say(one));
+    eventually("it is named", || is_named().then_some(()));
+    let mut liar = Liar::join(node.addr).unwrap();
+    for number in 1..=5000 {
+        let message = lost(&liar, &format!("junk/{number}"), number * 2);
+        assert!(liar.say(message));
+    }
+    let counted = "overlay_lost_total{node=\"omnigate\",service=\"overlay\",reason=\"not_subscribed\"}";
+    eventually("all are counted", || (node.node.metric(counted) >= 5001.0).then_some(()));
+    assert!(is_named(), "it is still named");
 }

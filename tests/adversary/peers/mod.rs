@@ -8,3 +8,4 @@ mod heads;
 mod liar;
 mod objects;
 mod publications;
+mod silent;

@@ -53,6 +53,38 @@ fn a_token_that_invents_topics_leaves_some_to_others() {
 }
 
 #[test]
+fn applications_with_very_many_topics_take_no_link_down() {
+    let hub = TopicNode::start_in(tempfile::tempdir().unwrap(), "security = \"plaintext\"\n", OPEN, "");
+    let lines = format!(
+        "security = \"plaintext\"\npeers = [\"{}\"]\ngossip = {{ max_topics = 4096 }}\n",
+        hub.overlay
+    );
+    let ends = [0, 1].map(|_| TopicNode::start_in(tempfile::tempdir().unwrap(), &lines, OPEN, ""));
+    let peers = || get(hub.node.admin, "/overlay/peers").unwrap().json()["peers"].as_array().unwrap().clone();
+    eventually("they are connected", || (peers().len() == 2).then_some(()));
+    // More than wait for a peer at a time, and together more than the hub has room for.
+    let mut held = Vec::new();
+    for (at, node) in ends.iter().enumerate() {
+        for first in (0..2000).step_by(16) {
+            let more: String = (first + 1..first + 16).map(|room| format!("&topic=app{at}.{room}")).collect();
+            held.push(Events::open(node.api, &format!("app{at}.{first}/events?{}", &more[1..]), ""));
+        }
+    }
+    eventually("the hub has heard of all of them", || {
+        let heard =
+            |peer: &serde_json::Value| peer["frames_in"].as_u64().is_some_and(|frames| frames >= 2000);
+        let peers = peers();
+        (peers.len() == 2 && peers.iter().all(heard)).then_some(())
+    });
+    for node in ends.iter().chain([&hub]) {
+        let scrape = get(node.node.admin, "/metrics").unwrap().body;
+        let closed = scrape.lines().filter(|line| line.starts_with("session_close_total"));
+        let closed: Vec<_> = closed.filter(|line| !line.ends_with(" 0")).collect();
+        assert!(closed.is_empty(), "{closed:?}");
+    }
+}
+
+#[test]
 fn subscribers_of_many_patterns_hear_of_other_nodes_all_the_same() {
     let mut chain = vec![TopicNode::start(OPEN)];
     for _ in 0..2 {

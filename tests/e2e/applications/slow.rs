@@ -66,3 +66,19 @@ fn subscribers_are_bounded_by_node_by_address_and_by_token() {
     held.pop();
     crate::support::eventually("a place is free", || (open(3, &tokens[2]).0 == 200).then_some(()));
 }
+
+#[test]
+fn subscriptions_without_end_are_refused_and_others_still_subscribe() {
+    let node = TopicNode::start(OPEN);
+    let status = |from: u8| {
+        let mut client = Client::connect_from(from, node.api).unwrap();
+        client.send_raw("GET /v1/topics/w.%3E/events HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        client.receive_head().unwrap().status
+    };
+    // As many as there are places come at once, and a few while they do.
+    let begun = (0..20_000).take_while(|_| status(3) == 200).count();
+    assert!((1024..20_000).contains(&begun), "{begun}");
+    let refused = "api_refused_total{node=\"omnigate\",service=\"overlay_api\",limit=\"subscribe\"}";
+    assert!(node.node.metric(refused) >= 1.0);
+    assert_eq!(status(4), 200);
+}

@@ -373,6 +373,7 @@ fn sent(peer: PeerKey, packet: &Packet) -> Option<Event> {
     let (publications, announcements) = match packet.kind() {
         Kind::Publication => (1, 0),
         Kind::Announcement => (0, 1),
+        Kind::Membership => return Some(Event::TopicsTold { peer, count: 1 }),
         Kind::Control => return None,
     };
     Some(Event::Sent { peer, topic: packet.topic()?.clone(), publications, announcements })

@@ -10,3 +10,4 @@ mod searches;
 mod shares;
 mod slow_peer;
 mod support;
+mod untold;

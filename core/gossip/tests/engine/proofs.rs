@@ -180,6 +180,59 @@ fn a_node_gives_its_word_with_its_first_publication_and_its_heads() {
 }
 
 #[test]
+fn a_node_that_stops_publishing_signs_its_last_number_and_tells_everybody() {
+    for at_once in [2, 3, 15] {
+        let mut bench = Bench::new(Settings::default());
+        (1..=3).for_each(|number| bench.join(number));
+        bench.hear(3, Message::Prune(topic()));
+        bench.pass(Duration::from_secs(3));
+        (1..=3).for_each(|number| bench.sent(number, 0));
+        bench.take();
+        (1..=at_once).for_each(|ticket| bench.publish(ticket));
+        bench.take();
+        bench.pass(Duration::from_millis(30));
+        for neighbour in 1..=3 {
+            assert_eq!(told(&mut bench, neighbour).0.last(), Some(&entry(0, at_once)), "{neighbour}");
+        }
+        // Once is enough.
+        (1..=3).for_each(|number| bench.sent(number, 200));
+        bench.take();
+        bench.pass(Duration::from_millis(100));
+        assert_eq!(told(&mut bench, 1).0.len(), 0);
+    }
+}
+
+#[test]
+fn a_node_that_goes_on_publishing_says_nothing_more_than_its_publications() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.pass(Duration::from_secs(3));
+    bench.sent(1, 0);
+    let mut heads = 0;
+    for ticket in 1..=200 {
+        bench.publish(ticket);
+        bench.take();
+        bench.now = bench.now.after(Duration::from_millis(2));
+        bench.tell(Event::Tick);
+        heads += told(&mut bench, 1).0.len();
+        bench.sent(1, 1);
+    }
+    assert!(heads <= 1, "{heads}: a heartbeat at most");
+}
+
+#[test]
+fn a_node_that_ends_tells_what_it_has_published() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    (1..=5).for_each(|ticket| bench.publish(ticket));
+    bench.sent(1, 5);
+    bench.take();
+    let now = bench.now;
+    bench.engine.conclude(now, &mut bench.actions);
+    assert_eq!(told(&mut bench, 1).0, [entry(0, 5)]);
+}
+
+#[test]
 fn a_node_that_meets_a_later_life_of_its_own_goes_on_after_it() {
     let later = |seq| Entry { incarnation: 70, ..entry(0, seq) };
     let mut bench = Bench::new(Settings::default());

@@ -242,3 +242,51 @@ fn a_node_that_goes_on_in_a_later_life_signs_what_it_published_in_the_one_before
     let own = heads.flatten().filter(|head| head.entry.incarnation == 1).map(|head| head.entry.seq);
     assert_eq!(own.max(), Some(50));
 }
+
+#[test]
+fn a_publisher_that_made_room_and_comes_back_is_not_heard_twice() {
+    let mut bench = Bench::new(Settings { max_publishers: 2, ..Settings::default() });
+    (1..=2).for_each(|number| bench.join(number));
+    (1..=40).for_each(|seq| bench.hear_publication(1, 8, seq));
+    bench.hear_publication(2, 9, 1);
+    let silence = Settings::default().remember + Duration::from_secs(1);
+    bench.pass(silence);
+    bench.hear_publication(1, 10, 1);
+    bench.pass(silence);
+    bench.take();
+    bench.hear_publication(1, 8, 41);
+    // What was published meanwhile is looked for; what came before that is not, though others still have it.
+    bench.hear_heads(2, &[entry(8, 43)]);
+    bench.pass(Duration::from_secs(1));
+    let asked = bench.said_to(2).into_iter().chain(bench.said_to(1)).flat_map(|message| match message {
+        Message::IWant(want) => want.entries,
+        Message::Graft(graft) => graft.missing.into_iter().collect(),
+        _ => Vec::new(),
+    });
+    let asked: BTreeSet<u64> = asked.filter(|it| it.publisher == node(8)).map(|it| it.seq).collect();
+    assert_eq!(asked, BTreeSet::from([42, 43]));
+    (1..=41).for_each(|seq| bench.hear_publication(2, 8, seq));
+    assert_eq!(bench.delivered(), [(node(8), 41)]);
+    assert_eq!(bench.gaps(), []);
+}
+
+#[test]
+fn lives_that_one_peer_makes_up_leave_room_for_those_of_honest_publishers() {
+    let mut bench = Bench::new(Settings { max_publishers: 16, ..Settings::default() });
+    (1..=3).for_each(|number| bench.join(number));
+    let life = |incarnation| Entry { publisher: node(50), incarnation, seq: 3 };
+    for incarnation in (100..=103).chain(1..=40) {
+        bench.hear_heads(2, &[life(incarnation)]);
+    }
+    for incarnation in 1..=8 {
+        for seq in 1..=3 {
+            let entry = Entry { publisher: node(8), incarnation, seq };
+            let publication = Publication::new(entry.in_topic(&topic()), Bytes::from_static(b"text"));
+            let proof = Some(proof(entry).into());
+            bench.hear(1, Message::Publish(Publication { hops: 1, proof, ..publication }));
+        }
+    }
+    bench.take();
+    bench.join(9);
+    assert_eq!(told(&mut bench, 9), (1..=8).collect());
+}

@@ -310,12 +310,7 @@ impl<S> std::fmt::Debug for HttpServer<S> {
     }
 }
 
-/// The most connections in all and of one client, as far as the process may open files. One client's part of them stays the same.
+/// The most connections in all and of one client, as far as the process may open files.
 fn fitting(scope: &Scope, limits: &HttpLimits) -> (usize, usize) {
-    let (wanted, of_one) = (limits.max_conns, limits.max_conns_per_client);
-    let fits = descriptors::fitting_for(scope.service(), wanted);
-    if fits == wanted {
-        return (wanted, of_one);
-    }
-    (fits, (of_one.saturating_mul(fits) / wanted).max(1))
+    descriptors::fitting(scope.service(), limits.max_conns, limits.max_conns_per_client)
 }

@@ -16,7 +16,7 @@ pub(super) const METRICS: [MetricSpec; 4] = [
     MetricSpec {
         name: "api_refused_total",
         labels: "limit",
-        doc: "subscriptions and publications that were refused, by the limit that was met: subscribers of the node, of a client, of a token; publications at once, of a client, of a token",
+        doc: "subscriptions and publications that were refused, by the limit that was met: subscribers of the node, of a client, of a token; publications at once, of a client, of a token; subscriptions that an application begins",
     },
     MetricSpec { name: "api_events_total", labels: "event", doc: "events sent to subscribers, by kind" },
     MetricSpec {
@@ -27,7 +27,8 @@ pub(super) const METRICS: [MetricSpec; 4] = [
 ];
 
 const EVENTS: [&str; 5] = ["publication", "gap", "lagging", "not_resumed", "no_room"];
-const PUBLISH_LIMITS: [&str; 3] = ["publishing", "publish_client", "publish_token"];
+/// The names of [`TooMuch`], in its order.
+const RATES: [&str; 4] = ["publishing", "publish_client", "publish_token", "subscribe"];
 
 type Label = (&'static str, &'static str);
 
@@ -36,12 +37,12 @@ type Label = (&'static str, &'static str);
 pub(super) struct ApiMetrics {
     pub(super) subscribers: Gauge,
     places: [Counter; Full::ALL.len()],
-    publishing: [Counter; PUBLISH_LIMITS.len()],
+    publishing: [Counter; RATES.len()],
     events: [Counter; EVENTS.len()],
     missed: Counter,
 }
 
-/// Why a publication is refused before anybody looks at it.
+/// Why a publication or a subscription is refused before anybody looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
     /// The maximum number of publications wait for their verdicts.
@@ -50,6 +51,8 @@ pub(super) enum TooMuch {
     Client,
     /// With this token, or from an address that shows none.
     Token,
+    /// Subscriptions with this token, or from an address that shows none.
+    Subscribe,
 }
 
 impl ApiMetrics {
@@ -75,7 +78,7 @@ impl ApiMetrics {
         Self {
             subscribers: subscribers.get_or_create(&[service]).clone(),
             places: Full::ALL.map(|full| child(&refused, ("limit", full.as_str()))),
-            publishing: PUBLISH_LIMITS.map(|limit| child(&refused, ("limit", limit))),
+            publishing: RATES.map(|limit| child(&refused, ("limit", limit))),
             events: EVENTS.map(|event| child(&events, ("event", event))),
             missed: missed.get_or_create(&[service]).clone(),
         }
@@ -86,7 +89,7 @@ impl ApiMetrics {
         self.places[full as usize].inc();
     }
 
-    /// Counts a publication that was refused.
+    /// Counts a publication or a subscription that was refused.
     pub(super) fn too_much(&self, why: TooMuch) {
         self.publishing[why as usize].inc();
     }

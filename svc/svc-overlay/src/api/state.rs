@@ -27,10 +27,18 @@ use crate::{ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, gossip::B
 
 /// Callers whose publications are counted; the others share one allowance.
 const CALLERS: usize = 16_384;
+/// An application may subscribe as often as it has places, at once and within this time, or so many times if that is more: a
+/// subscription costs the shards a look at all of their topics.
+const SUBSCRIBES_WITHIN: Duration = Duration::from_secs(20);
+const SUBSCRIBES_MIN: u32 = 1024;
 /// When somebody who found no place should come back.
 const NO_PLACE_RETRY: Duration = Duration::from_secs(5);
 /// When somebody should come back who was refused because too much was being published.
 const BUSY_RETRY: Duration = Duration::from_millis(200);
+
+/// What a caller is told that publishes too much.
+const PUBLISH_LIMIT: &str =
+    "more publications than allowed: see `overlay.api.publish_rps` and `client_publish_rps`";
 
 /// What a configuration says, ready for use.
 #[derive(Debug)]
@@ -39,6 +47,7 @@ pub(super) struct ApiSettings {
     pub(super) origins: Origins,
     places: PlaceLimits,
     room: usize,
+    subscribe_rate: Option<Rate>,
     token_rate: Option<Rate>,
     client_rate: Option<Rate>,
     publish_timeout: Duration,
@@ -48,6 +57,8 @@ pub(super) struct ApiSettings {
 impl ApiSettings {
     pub(super) fn new(config: &ApiConfig) -> Self {
         let rate = |rps: u32| Rate::per_second(rps, rps).ok();
+        let places = u32::try_from(config.per_client().max(config.per_token())).unwrap_or(u32::MAX);
+        let subscribes = places.max(SUBSCRIBES_MIN);
         Self {
             auth: config.auth,
             origins: Origins::new(&config.allow_origins),
@@ -57,6 +68,7 @@ impl ApiSettings {
                 token: config.per_token(),
             },
             room: config.box_bytes.as_usize(),
+            subscribe_rate: Rate::new(subscribes, SUBSCRIBES_WITHIN, subscribes).ok(),
             token_rate: rate(config.publish_rps),
             client_rate: rate(config.client_publish_rps),
             publish_timeout: config.publish_timeout.as_duration(),
@@ -97,10 +109,10 @@ pub(super) struct State {
     pub(super) metrics: ApiMetrics,
     pub(super) sockets: Children,
     places: Arc<Places>,
-    /// One for what clients publish, one for what is published with tokens.
-    books: [ShardedBook<Who, Allowance, RandomState>; 2],
+    /// One for what clients publish, one for what is published with tokens, one for subscriptions.
+    books: [ShardedBook<Who, Allowance, RandomState>; 3],
     /// For those who find no room in a book.
-    others: [Bucket; 2],
+    others: [Bucket; 3],
     publishing: Publishing<Who>,
     /// Makes the numbers of applications.
     numbers: RandomState,
@@ -116,7 +128,7 @@ impl State {
             metrics: ApiMetrics::new(scope),
             sockets: scope.children(&SOCKET),
             places: Arc::default(),
-            books: [book(), book()],
+            books: [book(), book(), book()],
             others: Default::default(),
             publishing: Publishing::new(config.max_publishing, CALLERS),
             numbers: RandomState::new(),
@@ -161,7 +173,12 @@ impl State {
         after: Option<Cursor>,
         who: Who,
     ) -> Result<Feed, Refusal> {
-        let room = self.settings.load().room;
+        let settings = self.settings.load_full();
+        if let Some(rate) = settings.subscribe_rate.as_ref().filter(|_| who != Who::Client(ClientKey::Unix)) {
+            let detail = "more subscriptions than a caller may begin in so short a time";
+            self.spend(2, who, rate, TooMuch::Subscribe, detail)?;
+        }
+        let room = settings.room;
         Ok(Feed::open(&self.overlay, filter, self.number_of(who), after, room).await?)
     }
 
@@ -176,15 +193,22 @@ impl State {
         let (by_client, who) = (Who::Client(client), Who::new(client, caller));
         let is_capped = client != ClientKey::Unix;
         if let Some(rate) = settings.client_rate.as_ref().filter(|_| is_capped) {
-            self.spend(0, by_client, rate, TooMuch::Client)?;
+            self.spend(0, by_client, rate, TooMuch::Client, PUBLISH_LIMIT)?;
         }
         if let Some(rate) = settings.token_rate.as_ref().filter(|_| is_capped || caller.token().is_some()) {
-            self.spend(1, who, rate, TooMuch::Token)?;
+            self.spend(1, who, rate, TooMuch::Token, PUBLISH_LIMIT)?;
         }
         Ok(())
     }
 
-    fn spend(&self, book: usize, who: Who, rate: &Rate, why: TooMuch) -> Result<(), Refusal> {
+    fn spend(
+        &self,
+        book: usize,
+        who: Who,
+        rate: &Rate,
+        why: TooMuch,
+        detail: &'static str,
+    ) -> Result<(), Refusal> {
         let now = self.scope.clock().now();
         let spent = match self.books[book].get_or_insert(&who, now, Allowance::default) {
             Ok(allowance) => allowance.0.check(rate, now),
@@ -192,8 +216,6 @@ impl State {
         };
         spent.map(drop).map_err(|exhausted| {
             self.metrics.too_much(why);
-            let detail =
-                "more publications than allowed: see `overlay.api.publish_rps` and `client_publish_rps`";
             Refusal::new(Reason::Quota, detail).retry_after(exhausted.wait)
         })
     }

@@ -44,6 +44,8 @@ fn lost(packet: &Packet, conn: &Conn, reason: &'static str) {
 pub(super) enum Note {
     /// Packets of a topic have left for a peer.
     Sent { slot: u32, number: u64, topic: Topic, publications: u32, announcements: u32 },
+    /// Packets that tell of topics have left for a peer.
+    TopicsTold { slot: u32, number: u64, count: u32 },
     /// A packet will not leave.
     Refused { slot: u32, number: u64, packet: Packet },
 }
@@ -111,28 +113,53 @@ impl Feedback {
 /// Tells the shards what a writer has written; one note for all neighbours in a row that are alike.
 pub(super) fn sent(gossip: &Gossip, conn: &Conn, packets: impl Iterator<Item = Pushed>) -> u64 {
     let mut count = 0;
-    let mut run: Option<(u16, Topic, u32, u32)> = None;
-    let tell = |(shard, topic, publications, announcements): (u16, Topic, u32, u32)| {
-        let note = Note::Sent { slot: conn.slot(), number: conn.number, topic, publications, announcements };
+    let mut run: Option<(u16, Note)> = None;
+    let tell = |(shard, note): (u16, Note)| {
         // A shard that has ended sends nothing that would have to wait for this.
         let _ = gossip.shards[usize::from(shard)].feedback.add(note);
     };
     for Pushed { packet, shard } in packets {
         count += 1;
-        let Some(topic) = packet.topic() else { continue };
-        if !run.as_ref().is_some_and(|(same, of, ..)| *same == shard && of == topic) {
-            run.replace((shard, topic.clone(), 0, 0)).into_iter().for_each(tell);
-        }
-        if let Some((_, _, publications, announcements)) = &mut run {
-            match packet.kind() {
-                Kind::Publication => *publications += 1,
-                Kind::Announcement => *announcements += 1,
-                Kind::Control => {}
-            }
+        let Some(note) = note_of(conn, &packet) else { continue };
+        let is_alike = run.as_mut().is_some_and(|(same, run)| *same == shard && run.absorb(&note));
+        if !is_alike {
+            run.replace((shard, note)).into_iter().for_each(tell);
         }
     }
     run.into_iter().for_each(tell);
     count
+}
+
+/// What a shard is told of a packet that was written.
+fn note_of(conn: &Conn, packet: &Packet) -> Option<Note> {
+    let (slot, number, topic) = (conn.slot(), conn.number, packet.topic()?.clone());
+    match packet.kind() {
+        Kind::Publication => Some(Note::Sent { slot, number, topic, publications: 1, announcements: 0 }),
+        Kind::Announcement => Some(Note::Sent { slot, number, topic, publications: 0, announcements: 1 }),
+        Kind::Membership => Some(Note::TopicsTold { slot, number, count: 1 }),
+        Kind::Control => None,
+    }
+}
+
+impl Note {
+    /// Adds what another note of the same peer says, if both are alike; whether they are.
+    fn absorb(&mut self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Sent { topic, publications, announcements, .. },
+                Self::Sent { topic: same, publications: more, announcements: told, .. },
+            ) if *topic == *same => {
+                *publications += more;
+                *announcements += told;
+                true
+            }
+            (Self::TopicsTold { count, .. }, Self::TopicsTold { count: more, .. }) => {
+                *count += more;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

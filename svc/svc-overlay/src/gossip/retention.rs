@@ -4,7 +4,11 @@
 //! says exactly how many a subscriber of one topic missed; the second lets a subscriber of many topics say where it was in
 //! all of them with one number for each shard.
 
-use std::{collections::VecDeque, fmt, str::FromStr};
+use std::{
+    collections::{BinaryHeap, VecDeque},
+    fmt,
+    str::FromStr,
+};
 
 use super::subscribers::Delivery;
 
@@ -13,9 +17,9 @@ use super::subscribers::Delivery;
 pub(super) struct Retained {
     /// Events: fewer than a new subscriber's queue takes, so that it has room for one that says what is gone.
     pub(super) events: usize,
-    /// Total size of the kept bodies in bytes.
+    /// Total size of the kept events in bytes.
     pub(super) bytes: usize,
-    /// Bytes of bodies of all topics of a shard.
+    /// Bytes of events of all topics of a shard.
     pub(super) all_bytes: usize,
 }
 
@@ -137,11 +141,15 @@ impl Retention {
 
     /// What came after the event that has this number in all that the shard tells: how many at most are gone, and what is
     /// kept.
-    pub(super) fn after_number(&self, heard: u64) -> (u64, impl Iterator<Item = (u64, EventId, &Delivery)>) {
+    pub(super) fn after_number(&self, heard: u64) -> (u64, impl KeptEvents<'_>) {
         let before = self.last - self.kept.len() as u64;
         let gone = self.dropped.saturating_sub(heard).min(before - self.start);
-        let kept = (before + 1..).zip(&self.kept).filter(move |(_, (number, _))| *number > heard);
-        (gone, kept.map(|(own, (number, event))| (*number, self.id(own), event)))
+        let first = self.kept.partition_point(|(number, _)| *number <= heard);
+        let kept = (first..self.kept.len()).map(move |at| {
+            let (number, event) = &self.kept[at];
+            KeptEvent { number: *number, id: self.id(before + 1 + at as u64), event }
+        });
+        (gone, kept)
     }
 
     /// Returns the events after the given one.
@@ -161,11 +169,49 @@ impl Retention {
     }
 }
 
+/// An event that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptEvent<'a> {
+    /// Its number in all that the shard tells.
+    pub(super) number: u64,
+    pub(super) id: EventId,
+    pub(super) event: &'a Delivery,
+}
+
+/// Events of one topic that are kept, oldest first.
+pub(super) trait KeptEvents<'a>:
+    DoubleEndedIterator<Item = KeptEvent<'a>> + ExactSizeIterator
+{
+}
+
+impl<'a, I: DoubleEndedIterator<Item = KeptEvent<'a>> + ExactSizeIterator> KeptEvents<'a> for I {}
+
+/// The newest of the events of several topics, at most so many, in the order in which they were told. Looks at no others.
+pub(super) fn newest<'a>(mut topics: Vec<impl KeptEvents<'a>>, most: usize) -> Vec<KeptEvent<'a>> {
+    let mut heads: Vec<_> = topics.iter_mut().map(DoubleEndedIterator::next_back).collect();
+    let by_number = |(at, head): (usize, &Option<KeptEvent<'a>>)| head.map(|head| (head.number, at));
+    let mut order: BinaryHeap<(u64, usize)> = heads.iter().enumerate().filter_map(by_number).collect();
+    let mut newest = Vec::new();
+    while newest.len() < most
+        && let Some((_, at)) = order.pop()
+    {
+        newest.extend(heads[at]);
+        heads[at] = topics[at].next_back();
+        order.extend(by_number((at, &heads[at])));
+    }
+    newest.reverse();
+    newest
+}
+
+/// What a kept event takes besides its body: its place, and the rest of the frame that the body is a part of.
+const EVENT_BYTES: usize = 512;
+
 fn size(event: &Delivery) -> usize {
-    match event {
+    let body = match event {
         Delivery::Publication { body, .. } => body.len(),
         _ => 0,
-    }
+    };
+    EVENT_BYTES + body
 }
 
 #[cfg(test)]
@@ -215,7 +261,7 @@ mod tests {
         let heard = retention.keep(21, Delivery::Lagging(1));
         retention.keep(22, Delivery::Lagging(1));
         (23..=24).for_each(|number| retention.skip(number));
-        assert_eq!((heard.to_string().as_str(), retention.bytes()), ("7-11", 0));
+        assert_eq!((heard.to_string().as_str(), retention.bytes()), ("7-11", 0), "nothing is kept");
         retention.keep(25, Delivery::Lagging(1));
         let resumed = retention.after(heard);
         assert_eq!((resumed.gone, numbers(&resumed)), (Some(3), vec![15]));
@@ -238,7 +284,28 @@ mod tests {
             let event = Delivery::Publication { id: id.clone(), body: body.clone(), hops: 0, late: false };
             retention.keep(number, event);
         }
-        assert_eq!((retention.kept.len(), retention.bytes), (64, LIMITS.bytes));
+        assert_eq!((retention.kept.len(), retention.bytes), (63, 63 * (64 * 1024 + EVENT_BYTES)));
+        // Events without a body take room, too.
+        let mut retention = Retention::new(1, 0, Retained { bytes: 10 * EVENT_BYTES, ..LIMITS });
+        for number in 1..=200 {
+            retention.keep(number, Delivery::Lagging(1));
+        }
+        assert_eq!(retention.kept.len(), 10);
+    }
+
+    #[test]
+    fn of_many_topics_the_newest_events_are_found_in_their_order() {
+        let mut topics: Vec<_> = (0..5).map(|_| Retention::new(7, 0, LIMITS)).collect();
+        for number in 1..=100_u64 {
+            let at = usize::try_from(number * number % 5).expect("small");
+            topics[at].keep(number, Delivery::Lagging(number));
+        }
+        for (heard, most) in [(0, 7), (0, 1000), (95, 1000), (95, 2), (100, 5), (50, 0)] {
+            let lists = topics.iter().map(|topic| topic.after_number(heard).1).collect();
+            let found: Vec<u64> = newest(lists, most).iter().map(|kept| kept.number).collect();
+            let all: Vec<u64> = (heard + 1..=100).collect();
+            assert_eq!(found, all[all.len().saturating_sub(most)..], "{heard} {most}");
+        }
     }
 
     #[test]
@@ -249,7 +316,7 @@ mod tests {
             retention.keep(number * 3, Delivery::Lagging(number));
         }
         let (gone, kept) = retention.after_number(25);
-        assert_eq!((gone, kept.map(|(number, _, _)| number).collect::<Vec<_>>()), (0, vec![27, 30]));
+        assert_eq!((gone, kept.map(|kept| kept.number).collect::<Vec<_>>()), (0, vec![27, 30]));
         // Of 4 to 21, six are of this topic; only their span is known.
         let (gone, kept) = retention.after_number(20);
         assert_eq!((gone, kept.count()), (1, 3));
@@ -273,7 +340,7 @@ mod tests {
             }
             let after: Vec<u64> = numbers.iter().copied().filter(|number| *number > heard).collect();
             let (gone, kept) = retention.after_number(heard);
-            let kept: Vec<u64> = kept.map(|(number, _, _)| number).collect();
+            let kept: Vec<u64> = kept.map(|kept| kept.number).collect();
             let lost = after.len() - kept.len();
             proptest::prop_assert_eq!(&after[lost..], &kept[..]);
             proptest::prop_assert!(gone >= lost as u64, "{} told, {} gone", gone, lost);

@@ -252,6 +252,7 @@ impl Shard {
     /// Nothing follows any more: writers write what is in the boxes, and what would have come after it is named.
     fn account(&mut self) {
         let (now, feedback) = (self.shared.clock.now(), self.feedback());
+        self.engine.conclude(now, &mut self.actions);
         self.settle(now);
         // What a writer gives up from here on it names itself.
         feedback.close();
@@ -403,6 +404,11 @@ impl Shard {
                     let peer = PeerKey(slot);
                     self.event(Event::Sent { peer, topic, publications, announcements }, now);
                 }
+                Note::TopicsTold { slot, number, count } => {
+                    if self.known(slot, number).is_some() {
+                        self.event(Event::TopicsTold { peer: PeerKey(slot), count }, now);
+                    }
+                }
                 Note::Refused { slot, number, packet } => self.refused(slot, number, packet, now),
             }
         }
@@ -480,7 +486,7 @@ impl Shard {
         // Encoded once, however many it goes to.
         let bytes = peer.conn.with_checksum(packet.bytes().clone());
         if lane == Lane::Control {
-            return peer.conn.control_bytes(bytes, now);
+            return peer.conn.control_bytes(bytes, packet.may_be_dropped(), now);
         }
         if packet.publication().is_some() {
             self.pace.push(peer.on_the_way);

@@ -143,11 +143,29 @@ impl Sink {
             match error {
                 SendError::Busy(_) => {
                     self.due.missed.fetch_add(missing, Relaxed);
+                    self.tell_if_idle(heard);
                     Unheard::Busy
                 }
                 SendError::Closed(_) => Unheard::Gone,
             }
         })
+    }
+
+    /// A subscriber hears of what it missed with the next event. If it has taken the last one just now, that may never come, so it
+    /// is told at once.
+    fn tell_if_idle(&self, not_told: &Heard) {
+        if !self.queue.is_empty() {
+            return;
+        }
+        let missed = self.due.missed();
+        if missed == 0 {
+            return;
+        }
+        let place = Place { number: not_told.place.number.saturating_sub(1), ..not_told.place };
+        let lagging = Heard { id: not_told.id.before(), place, delivery: Delivery::Lagging(missed) };
+        if self.queue.try_send(lagging).is_err() {
+            self.due.missed.fetch_add(missed, Relaxed);
+        }
     }
 
     /// Puts a gap into the queue if gaps have not taken their part of it.
@@ -356,12 +374,16 @@ impl Subscribers {
         let Some(heard) = self.keep(topic, delivery) else { return };
         let Some(audience) = self.topics.get(topic) else { return };
         audience.supply.came();
+        let mut lagging = 0;
         for sink in audience.sinks.values() {
             match sink.offer(&heard, 1) {
                 Ok(()) => drop(metrics.delivered.inc()),
-                Err(Unheard::Busy) => losses.add(publication.id.clone(), SUBSCRIBER.name, None, "lagging"),
+                Err(Unheard::Busy) => lagging += 1,
                 Err(Unheard::Gone) => self.gone.push(sink.number),
             }
+        }
+        if lagging > 0 {
+            losses.add_lagging(publication.id.clone(), SUBSCRIBER.name, lagging);
         }
     }
 
@@ -474,7 +496,7 @@ mod tests {
 
     #[test]
     fn all_topics_together_keep_no_more_than_allowed() {
-        let retained = Retained { events: 100, bytes: 1000, all_bytes: 2000 };
+        let retained = Retained { events: 100, bytes: 10_000, all_bytes: 20_000 };
         let mut subscribers = Subscribers::new(0, 7, retained, Arc::default(), 0);
         for name in ["a", "b", "c", "d"] {
             subscribers.follow(topic(name));
@@ -487,14 +509,39 @@ mod tests {
                 let held: usize =
                     subscribers.topics.values().map(|audience| audience.retention.bytes()).sum();
                 assert_eq!(held, subscribers.bytes);
-                assert!(held <= 2000, "{held}");
+                assert!(held <= 20_000, "{held}");
             }
         }
-        assert_eq!(subscribers.topics[&topic("a")].retention.bytes(), 100);
+        assert!(subscribers.topics[&topic("a")].retention.bytes() > 100);
         for name in ["a", "b", "c", "d"] {
             subscribers.end(&topic(name));
         }
         assert_eq!(subscribers.bytes, 0);
+    }
+
+    #[test]
+    fn a_subscriber_that_took_the_last_event_meanwhile_is_told_what_it_missed() {
+        let kernel = ron_kernel::Kernel::builder("test").build().unwrap();
+        let (sender, mut queue) = kernel.scope(&crate::TOPOLOGY).queue(&SUBSCRIBER, "subscribe");
+        let due = Arc::<Due>::default();
+        let sink = Sink::new(1, sender, &due, 10);
+        let heard = |number| Heard {
+            id: EventId::nowhere(7),
+            place: Place { shard: 0, life: 7, number },
+            delivery: publication("a", 20),
+        };
+        assert!(sink.offer(&heard(1), 1).is_ok());
+        let taken = queue.try_recv().unwrap();
+        // It has the event, and has not said so yet.
+        assert_eq!(sink.offer(&heard(2), 1), Err(Unheard::Busy));
+        due.taken(&taken);
+        let told = queue.try_recv().unwrap();
+        assert!(matches!(told.delivery, Delivery::Lagging(1)), "{told:?}");
+        assert_eq!(
+            (due.missed(), told.place.number),
+            (0, 1),
+            "it is told once, and resumes before what it missed"
+        );
     }
 
     #[test]

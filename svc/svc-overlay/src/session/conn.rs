@@ -182,13 +182,17 @@ impl Conn {
     /// Says something urgent. A peer that does not take it does not read, and is given up.
     pub(crate) fn control(&self, frame: &Frame) {
         if let Some(bytes) = self.encoded(frame) {
-            self.control_bytes(bytes, self.shared.clock.now());
+            self.control_bytes(bytes, false, self.shared.clock.now());
         }
     }
 
-    /// The same, encoded for this peer.
-    pub(crate) fn control_bytes(&self, bytes: Bytes, now: Moment) {
+    /// The same, encoded for this peer. What may be dropped is not said while much waits, and is no reason to give the peer up:
+    /// this node asks for it, not the peer.
+    pub(crate) fn control_bytes(&self, bytes: Bytes, may_be_dropped: bool, now: Moment) {
         let frame = OutFrame { bytes, pushed: None, flow: 0, since: now };
+        if may_be_dropped && self.outbox.has_much_control() {
+            return;
+        }
         if let Err(Refused::Busy(_)) = self.outbox.control(frame) {
             self.close(CloseReason::NeverReads);
         }

@@ -28,6 +28,9 @@ const LARGE: usize = 64 * 1024;
 /// After so many bytes at once it is the turn of other sessions.
 const MUCH: usize = 16 * 1024;
 
+/// A peer that has sent more than it may is not read from for so long: to read and refuse as fast as it can send would take a core.
+const OVER_RATE_PAUSE: Duration = Duration::from_millis(20);
+
 /// What a peer is told that sends more than it may.
 const OVER_RATE: &str = "more frames than the rate told in HELLO";
 
@@ -62,7 +65,8 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
     let decoder = conn.agreed.decoder();
     let mut buffer = BytesMut::new();
     let inbound = conn.shared().gossip.inbound();
-    let mut reader = Reader { conn, parser: Parser::default(), inbound, rate: None, refused: None };
+    let mut reader =
+        Reader { conn, parser: Parser::default(), inbound, rate: None, refused: None, is_over_rate: false };
     let mut room = SMALL;
     loop {
         let missing = match decoder.missing(&buffer) {
@@ -89,7 +93,9 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
             }
         }
         reader.hand_over(now, !buffer.is_empty()).await;
-        if read >= MUCH {
+        if std::mem::take(&mut reader.is_over_rate) {
+            tokio::time::sleep(OVER_RATE_PAUSE).await;
+        } else if read >= MUCH {
             // The runtime would let a peer that never pauses read a hundred times in a row.
             tokio::task::yield_now().await;
         }
@@ -115,6 +121,8 @@ struct Reader<'a> {
     rate: Option<Rate>,
     /// Why the peer will close, if it said so.
     refused: Option<ErrorCode>,
+    /// Something was refused because the peer sends more than it may.
+    is_over_rate: bool,
 }
 
 impl Reader<'_> {
@@ -231,13 +239,15 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn check_rate(&self, now: Moment) -> Result<(), Duration> {
+    fn check_rate(&mut self, now: Moment) -> Result<(), Duration> {
         let Some(rate) = &self.rate else { return Ok(()) };
-        self.conn.rate.check(rate, now).map(drop).map_err(|exhausted| exhausted.wait)
+        let checked = self.conn.rate.check(rate, now);
+        self.is_over_rate |= checked.is_err();
+        checked.map(drop).map_err(|exhausted| exhausted.wait)
     }
 
     /// Takes a frame out of the peer's rate; false if there is none left, and the peer was told.
-    fn charge(&self, now: Moment) -> bool {
+    fn charge(&mut self, now: Moment) -> bool {
         let Err(wait) = self.check_rate(now) else { return true };
         self.conn.shared().metrics.rejected("quota");
         self.conn.refuse(ErrorCode::Quota, OVER_RATE, None, millis(wait));

@@ -161,7 +161,9 @@ mod tests {
             let count = |is_so: bool| u32::from(is_so);
             let publications = count(matches!(message, Message::Publish(_)));
             let announcements = count(matches!(message, Message::IHave(_)));
+            let told = count(matches!(message, Message::Subscribe(_) | Message::Unsubscribe(_)));
             self.tell(1, Event::Message { from: PEER, message });
+            self.tell(0, Event::TopicsTold { peer: PEER, count: told });
             self.tell(0, Event::Sent { peer: PEER, topic: topic(), publications, announcements });
         }
 

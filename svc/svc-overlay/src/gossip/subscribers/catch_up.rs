@@ -6,6 +6,7 @@ use oap::Topic;
 use topics::Filter;
 
 use super::{Heard, Place, SUBSCRIBER, Sink, Subscribers};
+use crate::gossip::retention::newest;
 
 /// Topics that were left and are remembered by name; older ones are remembered by one number for all of them.
 const LEFT_MAX: usize = 1024;
@@ -80,18 +81,17 @@ impl Subscribers {
         for audience in topics.iter().filter_map(|topic| self.topics.get(topic)) {
             let (lost, events) = audience.retention.after_number(heard.unwrap_or(0));
             gone = gone.saturating_add(lost);
-            kept.extend(events);
+            kept.push(events);
         }
-        kept.sort_unstable_by_key(|(number, _, _)| *number);
-        // The newest ones; what there is no room for is missed.
-        let over = kept.len().saturating_sub(SUBSCRIBER.capacity - 1);
-        let offered = kept.into_iter().skip(over).map(|(number, id, event)| Heard {
-            id,
-            place: place(number),
-            delivery: event.clone(),
+        // What there is no room for is missed.
+        let all: usize = kept.iter().map(ExactSizeIterator::len).sum();
+        let offered = newest(kept, SUBSCRIBER.capacity - 1).into_iter().map(|kept| Heard {
+            id: kept.id,
+            place: place(kept.number),
+            delivery: kept.event.clone(),
         });
-        let refused = offered.filter(|heard| sink.offer(heard, 0).is_err()).count();
-        let gone = gone.saturating_add((over + refused) as u64);
+        let taken = offered.filter(|heard| sink.offer(heard, 0).is_ok()).count();
+        let gone = gone.saturating_add((all - taken) as u64);
         let is_known = |heard: &u64| !self.left.is_any_after(*heard, filter);
         Joined { place: place(heard.unwrap_or(0)), gone: heard.filter(is_known).map(|_| gone) }
     }
@@ -117,7 +117,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let retained = Retained { events: 100, bytes: 10_000, all_bytes: 100_000 };
+            let retained = Retained { events: 100, bytes: 100_000, all_bytes: 1_000_000 };
             let subscribers = Subscribers::new(0, LIFE, retained, Arc::default(), 0);
             Self { subscribers, kernel: Kernel::builder("test").build().unwrap(), next: 0 }
         }
