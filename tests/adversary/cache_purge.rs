@@ -4,12 +4,13 @@ use std::{
     fs,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    thread,
 };
 
 use crate::{
     cache_node::{Lives, send},
-    cache_origin::{Origin, is_hit, target, whole},
-    support::{ask, eventually},
+    cache_origin::{Origin, field, is_hit, target, unchanged, whole},
+    support::{Client, Flag, ask, eventually},
 };
 
 /// A server whose answers have tags.
@@ -89,6 +90,47 @@ fn operators_purge_by_url_prefix_and_tag_and_what_is_purged_stays_away() {
     {
         assert!(!node.run(wrong).status.success(), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_response_that_is_confirmed_during_a_purge_is_purged_as_well() {
+    let origin = Origin::start(|request| {
+        let fields = "cache-control: max-age=3600\r\netag: \"v\"\r\n";
+        match field(request, "if-none-match") {
+            Some(_) => unchanged(fields),
+            None => whole(200, fields, "body"),
+        }
+    });
+    let mut node = Lives::of(&origin, "{}", "");
+    node.start();
+    // Many others, so that a purge takes its time.
+    for nth in 0..2000 {
+        assert_eq!(node.get(&format!("/{nth}"), "").status, 200);
+    }
+    let is_over = Flag::default();
+    thread::scope(|threads| {
+        let _over = is_over.set_at_the_end();
+        for _ in 0..4 {
+            threads.spawn(|| {
+                let mut client = Client::connect(node.gateway).unwrap();
+                while !is_over.is_set() {
+                    client.ask("GET /hot HTTP/1.1\r\nhost: a\r\ncache-control: no-cache\r\n\r\n").unwrap();
+                }
+            });
+        }
+        let whole = || {
+            let is_whole =
+                |asked: &&String| target(asked) == "/hot" && field(asked, "if-none-match").is_none();
+            origin.asked().iter().filter(is_whole).count()
+        };
+        eventually("it is stored", || is_hit(&node.get("/hot", "")).then_some(()));
+        for round in 0..10 {
+            let before = whole();
+            assert!(node.run(&["cache", "purge", "--all"]).status.success());
+            node.get("/hot", "");
+            assert!(whole() > before, "{round}: what was purged is still there");
+        }
+    });
 }
 
 #[test]

@@ -211,7 +211,14 @@ fn errors_that_one_client_provokes_are_not_stored_for_all() {
         {
             return whole(500, says, "too little time");
         }
+        if field(request, "cookie").as_deref() == Some("broken") {
+            return whole(400, says, "no such session");
+        }
+        if field(request, "authorization").is_some() {
+            return whole(403, "cache-control: public, max-age=60\r\n", "not for you");
+        }
         match target(request) {
+            "/absent" => whole(404, says, "nothing"),
             "/part" => whole(200, &format!("{says}content-range: bytes 0-3/100\r\n"), "part"),
             _ => whole(200, says, "page"),
         }
@@ -223,6 +230,8 @@ fn errors_that_one_client_provokes_are_not_stored_for_all() {
         // It is asked for everybody who may want it, and the server is not told of one client's hurry.
         ("x-request-timeout-ms: 4000\r\n", 200),
         ("x-request-timeout-ms: 4000\r\nif-none-match: \"x\"\r\n", 500),
+        ("cookie: broken\r\n", 400),
+        ("authorization: Basic eDp4\r\n", 403),
     ]
     .iter()
     .enumerate()
@@ -234,4 +243,6 @@ fn errors_that_one_client_provokes_are_not_stored_for_all() {
     }
     get(&node, "/part", "range: bytes=0-3\r\n");
     assert!(!is_hit(&get(&node, "/part", "")), "no part is taken for the whole");
+    get(&node, "/absent", "cookie: a=b\r\n");
+    assert!(is_hit(&get(&node, "/absent", "")), "that there is nothing is about the resource");
 }

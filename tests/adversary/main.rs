@@ -40,6 +40,7 @@ mod decode_memory;
 mod denials;
 mod edge_blame;
 mod edge_damage;
+mod edge_fills;
 mod edge_places;
 mod edge_requests;
 mod edge_streams;

@@ -142,8 +142,7 @@ pub fn judge(
     let control = Control::of(headers);
     let said = &control.directives;
     let understood = !said.must_understand || is_understood(status);
-    let is_provoked = asked.has_conditions && (status.is_client_error() || status.is_server_error());
-    if !is_final(status) || !understood || is_provoked {
+    if !is_final(status) || !understood || is_provoked(asked, status) {
         return Err(NotStored::Status);
     }
     if asked.directives.no_store || said.no_store && !said.must_understand {
@@ -174,6 +173,14 @@ pub fn judge(
     let has_validator = headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED);
     let is_of_use = freshness.lifetime() > 0 || has_validator && takes_default(status);
     if is_of_use { Ok(Storable { freshness, vary }) } else { Err(NotStored::Useless) }
+}
+
+/// Whether a response may be an error that others would not get: its client set conditions, or showed a cookie or a credential that
+/// its server does not like. That there is nothing is about the resource, whoever asks.
+fn is_provoked(asked: &Asked, status: StatusCode) -> bool {
+    let is_error = status.is_client_error() || status.is_server_error();
+    let is_absent = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    is_error && (asked.has_conditions || asked.is_personal() && !is_absent)
 }
 
 /// Whether a response is a stream of server-sent events.

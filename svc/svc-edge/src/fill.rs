@@ -44,7 +44,11 @@ use httprules::{
     freshness::{Time, Verdict, judge},
 };
 use quota::Bucket;
-use ron_kernel::{Clock, Fault, Scope, blame, metrics::Counter};
+use ron_kernel::{
+    Clock, Fault, Scope,
+    blame::{self, ClientId},
+    metrics::Counter,
+};
 use ron_transport::resolve::Resolver;
 use types::{Deadline, ObjectId, Reason, Refusal};
 
@@ -115,6 +119,8 @@ pub enum Found {
 /// What a request for an object asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
+    /// The client that asks.
+    pub(crate) client: ClientId,
     /// The place that a fill holds which begins for it; `None` for a fill of nobody.
     pub(crate) held: Option<FillPlace>,
     /// Whether it may be an object that is still being fetched.
@@ -122,7 +128,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    const WHOLE: Self = Self { held: None, streamed: false };
+    const WHOLE: Self = Self { client: blame::NOBODY, held: None, streamed: false };
 }
 
 /// Fetches missing objects from origins.
@@ -285,8 +291,13 @@ impl Fill {
     }
 
     /// Asks for the object of a URL if it is being fetched already, which costs its origin nothing, and says whether it is.
-    pub(crate) fn is_under_way(&self, url: &OriginUrl) -> bool {
-        self.flights.is_under_way(url.key())
+    pub(crate) fn is_under_way(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        client: ClientId,
+    ) -> bool {
+        self.flights.is_under_way(&flight_of(url, request), client)
     }
 
     /// Has an object fetched without waiting for it.
@@ -307,7 +318,7 @@ impl Fill {
         request: &RequestDirectives,
         held: Option<FillPlace>,
     ) -> Result<(), Refusal> {
-        match self.join(url, request, held).landed() {
+        match self.join(url, request, client_of(held.as_ref()), held).landed() {
             Some(Landed { outcome: Err(refusal), .. }) => Err(refusal),
             Some(_) | None => Ok(()),
         }
@@ -332,13 +343,13 @@ impl Fill {
 
     /// Refreshes what is stale, once, unless that failed a moment ago or there is no place for it.
     fn refresh(&self, url: &OriginUrl, place: impl FnOnce() -> Result<Option<FillPlace>, Refusal>) {
+        // It must reach the origin even if it is not stale yet by the time it is its turn.
+        let request = RequestDirectives { no_cache: true, ..RequestDirectives::default() };
         if self.failed_lately(url).is_none()
-            && !self.is_under_way(url)
+            && !self.is_under_way(url, &request, blame::NOBODY)
             && let Ok(held) = place()
         {
-            // It must reach the origin even if it is not stale yet by the time it is its turn.
-            let request = RequestDirectives { no_cache: true, ..RequestDirectives::default() };
-            drop(self.join(url, &request, held));
+            drop(self.join(url, &request, client_of(held.as_ref()), held));
         }
     }
 
@@ -351,7 +362,7 @@ impl Fill {
     ) -> Result<Filled, Refusal> {
         let is_enough = |landed: &Landed| wanted.streamed || !landed.is_streaming();
         for _ in 0..MAX_TURNS {
-            let landing = self.join(url, request, wanted.held.clone()).wait_until(is_enough);
+            let landing = self.join(url, request, wanted.client, wanted.held.clone()).wait_until(is_enough);
             let landed = self.clock.by(deadline, landing).await;
             let Some(landed) = landed else {
                 return Err(Refusal::new(Reason::DownstreamTimeout, "the object did not arrive in time"));
@@ -366,8 +377,14 @@ impl Fill {
     }
 
     /// Joins the fill of a URL, or begins one.
-    fn join(&self, url: &OriginUrl, request: &RequestDirectives, held: Option<FillPlace>) -> Landing<Landed> {
-        let (flight, landing) = match Flights::turn(&self.flights, url.key()) {
+    fn join(
+        &self,
+        url: &OriginUrl,
+        request: &RequestDirectives,
+        client: ClientId,
+        held: Option<FillPlace>,
+    ) -> Landing<Landed> {
+        let (flight, landing) = match Flights::turn(&self.flights, &flight_of(url, request), client) {
             Turn::Theirs(landing) => return landing,
             Turn::Ours(flight, landing) => (flight, landing),
         };
@@ -380,7 +397,6 @@ impl Fill {
         let now = self.clock.now();
         let limited = settings.rate.as_ref().map_or(Ok(()), |rate| self.begun.check(rate, now).map(drop));
         let refused = self.failed_lately(url).or(limited.err().map(Refusal::from));
-        let client = held.as_ref().map_or(blame::NOBODY, FillPlace::client);
         let ticket = match refused.map_or_else(|| self.lanes.admit(url, client), Err) {
             Ok(ticket) => ticket,
             Err(refusal) => {
@@ -422,6 +438,17 @@ impl Fill {
     fn failed_lately(&self, url: &OriginUrl) -> Option<Refusal> {
         self.table.failure(url.text(), self.clock.now())
     }
+}
+
+/// The client that a place is of.
+fn client_of(held: Option<&FillPlace>) -> ClientId {
+    held.map_or(blame::NOBODY, FillPlace::client)
+}
+
+/// The flight that brings the object of a URL to a request. One that forbids to store it has its own: it brings no more than can
+/// be held in memory, which others must not have to wait for.
+fn flight_of(url: &OriginUrl, request: &RequestDirectives) -> Arc<str> {
+    if request.no_store { format!("no-store {}", url.text()).into() } else { Arc::clone(url.key()) }
 }
 
 /// Reads the index: what it knows of objects that are here, and of those that are nowhere.

@@ -7,11 +7,16 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use ron_kernel::{Fault, blocking::Blocking, lock::Ranked};
+use ron_kernel::{
+    Fault,
+    blame::{self, ClientId},
+    blocking::Blocking,
+    lock::Ranked,
+};
 use tokio::sync::watch;
 
 use crate::locks;
@@ -24,7 +29,18 @@ pub(crate) struct Flights<T>(Ranked<HashMap<Arc<str>, UnderWay<T>>>);
 #[derive(Debug)]
 struct UnderWay<T> {
     landing: watch::Receiver<Option<T>>,
-    asked_for: Arc<AtomicU64>,
+    asked_for: Arc<AskedFor>,
+}
+
+/// Who asked for a flight.
+#[derive(Debug, Default)]
+struct AskedFor {
+    /// The client that began it.
+    first: ClientId,
+    /// How often it was asked for since it began.
+    count: AtomicU64,
+    /// Whether another client did.
+    by_others: AtomicBool,
 }
 
 /// Which request loads an object (single-flight).
@@ -42,8 +58,7 @@ pub(crate) struct Flight<T> {
     flights: Arc<Flights<T>>,
     what: Arc<str>,
     told: watch::Sender<Option<T>>,
-    /// How often it was asked for since it began.
-    asked_for: Arc<AtomicU64>,
+    asked_for: Arc<AskedFor>,
     has_landed: bool,
 }
 
@@ -58,13 +73,14 @@ impl<T> Default for Flights<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flights<T> {
-    /// Joins the flight of what is wanted, or begins one.
-    pub(crate) fn turn(flights: &Arc<Self>, what: &Arc<str>) -> Turn<T> {
+    /// Joins the flight of what a client wants, or begins one.
+    pub(crate) fn turn(flights: &Arc<Self>, what: &Arc<str>, client: ClientId) -> Turn<T> {
         let mut all = flights.0.lock();
         if let Some(under_way) = all.get(what) {
-            return Turn::Theirs(Landing(under_way.join()));
+            return Turn::Theirs(Landing(under_way.join(client)));
         }
-        let ((told, landing), asked_for) = (watch::channel(None), Arc::<AtomicU64>::default());
+        let (told, landing) = watch::channel(None);
+        let asked_for = Arc::new(AskedFor { first: client, ..AskedFor::default() });
         let under_way = UnderWay { landing: landing.clone(), asked_for: Arc::clone(&asked_for) };
         all.insert(Arc::clone(what), under_way);
         let (flights, what) = (Arc::clone(flights), Arc::clone(what));
@@ -72,14 +88,14 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
         Turn::Ours(flight, Landing(landing))
     }
 
-    /// Asks for what is wanted, if it is under way, and says whether it is.
-    pub(crate) fn is_under_way(&self, what: &str) -> bool {
-        self.0.lock().get(what).map(UnderWay::join).is_some()
+    /// Asks for what a client wants, if it is under way, and says whether it is.
+    pub(crate) fn is_under_way(&self, what: &str, client: ClientId) -> bool {
+        self.0.lock().get(what).map(|under_way| under_way.join(client)).is_some()
     }
 
     /// Joins the flight of what is wanted, if it is under way.
     pub(crate) fn join(&self, what: &str) -> Option<Landing<T>> {
-        self.0.lock().get(what).map(|under_way| Landing(under_way.join()))
+        self.0.lock().get(what).map(|under_way| Landing(under_way.join(blame::NOBODY)))
     }
 
     /// Has `load` run on the blocking pool, unless it is being run for somebody else, and waits for its result.
@@ -98,7 +114,7 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
     ) -> Result<T, Fault> {
         let what: Arc<str> = what.into();
         let flight = loop {
-            match Self::turn(flights, &what) {
+            match Self::turn(flights, &what, blame::NOBODY) {
                 Turn::Ours(flight, _) => break flight,
                 Turn::Theirs(landing) => {
                     if let Some(landed) = landing.wait().await {
@@ -123,8 +139,11 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
 }
 
 impl<T> UnderWay<T> {
-    fn join(&self) -> watch::Receiver<Option<T>> {
-        self.asked_for.fetch_add(1, Ordering::Relaxed);
+    fn join(&self, client: ClientId) -> watch::Receiver<Option<T>> {
+        self.asked_for.count.fetch_add(1, Ordering::Relaxed);
+        if client != blame::NOBODY && client != self.asked_for.first {
+            self.asked_for.by_others.store(true, Ordering::Relaxed);
+        }
         self.landing.clone()
     }
 }
@@ -138,7 +157,12 @@ impl<T> Flight<T> {
 
     /// How often it was asked for since it began.
     pub(crate) fn asked_for(&self) -> u64 {
-        self.asked_for.load(Ordering::Relaxed)
+        self.asked_for.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether another client than the one that began it has asked for it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.asked_for.by_others.load(Ordering::Relaxed)
     }
 
     /// Tells those who wait, and those who come, of something before the end; the flight goes on.
@@ -225,14 +249,14 @@ mod tests {
     }
 
     fn begin(flights: &Arc<Flights<u8>>, what: &Arc<str>) -> (Flight<u8>, Landing<u8>) {
-        match Flights::turn(flights, what) {
+        match Flights::turn(flights, what, 1) {
             Turn::Ours(flight, landing) => (flight, landing),
             Turn::Theirs(_) => panic!("nobody else flies"),
         }
     }
 
     fn join(flights: &Arc<Flights<u8>>, what: &Arc<str>) -> Landing<u8> {
-        match Flights::turn(flights, what) {
+        match Flights::turn(flights, what, 1) {
             Turn::Theirs(landing) => landing,
             Turn::Ours(..) => panic!("somebody flies already"),
         }
@@ -277,8 +301,10 @@ mod tests {
         let other = join(&flights, &what);
         assert_eq!((flight.is_awaited(), flight.asked_for()), (true, 1));
         drop(other);
-        assert!(flights.is_under_way("it") && !flights.is_under_way("another"));
+        assert!(flights.is_under_way("it", 1) && !flights.is_under_way("another", 1));
         assert_eq!((flight.is_awaited(), flight.asked_for()), (false, 2));
+        assert!(flights.is_under_way("it", blame::NOBODY) && !flight.is_shared(), "by nobody else");
+        assert!(flights.is_under_way("it", 2) && flight.is_shared());
     }
 
     #[tokio::test]

@@ -284,6 +284,11 @@ impl Client {
         entered.map(|permit| self.filling(permit)).map_err(|()| too_many_fills())
     }
 
+    /// The number that tells it from other clients.
+    pub(crate) const fn id(&self) -> ClientId {
+        self.number
+    }
+
     /// Its part of the large files that are hashed at once.
     pub(crate) fn hashing_share(&self) -> &HashingShare {
         self.hashing.get_or_init(Box::default)

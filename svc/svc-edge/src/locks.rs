@@ -17,3 +17,6 @@ pub(crate) const ORIGIN_CONNECTIONS: LockSpec =
     lock("origin_connections", 50, "the idle connections to all origins");
 pub(crate) const URL_INDEX: LockSpec =
     lock("url_index", 60, "the database of URLs; held while it is written, on a blocking thread");
+/// Above all others, because bytes that are sent give back their part of the budget wherever they are dropped.
+pub(crate) const FILL_BUDGET: LockSpec =
+    lock("fill_budget", 198, "the bytes of all fills, and which fills wait for some");

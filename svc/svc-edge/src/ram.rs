@@ -66,6 +66,13 @@ impl Ready {
         }
     }
 
+    /// Hears that a look at a file, which was due, did not take place.
+    pub(crate) fn not_looked_at(&self) {
+        if let Of::File(record) = &self.of {
+            record.not_looked_at();
+        }
+    }
+
     /// What has to be done for a file that was written a moment ago; `None` for all else.
     pub(crate) fn unsettled(&self) -> Option<Unsettled> {
         match &self.of {

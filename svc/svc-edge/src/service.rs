@@ -21,8 +21,8 @@ use crate::{
     deny::{Deny, METHODS},
     ingress::{self, Client, ConnMemo, Place},
     policy::Policy,
-    ram::Ready,
-    route::Route,
+    ram::{Ready, Variant},
+    route::{Route, decoded},
     serve::{Asked, Class, Plan, Representation, Source, TO_THE_END, plan},
     shared::Shared,
     spans::Teller,
@@ -200,8 +200,9 @@ impl Visit<'_> {
 
     /// The answer that has to be waited for, with a place among those that wait.
     async fn worked_out(&self) -> Answer {
-        let place = self.shared().ingress.enter(self.client)?;
-        match Route::find(self.request.uri.path(), self.policy.site.enabled)? {
+        let route = Route::find(self.request.uri.path(), self.policy.site.enabled)?;
+        let place = self.shared().ingress.enter(self.client).inspect_err(|_| self.has_not_looked(&route))?;
+        match route {
             Route::Page(raw) => self.in_time(self.site_page(raw, place)).await?,
             Route::Asset(raw) => match self.origin(raw) {
                 Some((fill, url)) => self.filled(fill, &url, place).await,
@@ -210,6 +211,17 @@ impl Visit<'_> {
             Route::Tile(at) => self.in_time(self.tile(at)).await?,
             Route::Object(id) => self.in_time(self.object(id, place)).await?,
             _ => Err(Reason::NotFound.into()),
+        }
+    }
+
+    /// Leaves the look at a file that is in RAM to the next who asks for it: otherwise a client that is refused could keep a change
+    /// of the file from being noticed.
+    fn has_not_looked(&self, route: &Route<'_>) {
+        if let Route::Page(raw) | Route::Asset(raw) = route
+            && let Ok(path) = decoded(raw)
+            && let Some(ready) = self.shared().ram.get(Variant::File, &path)
+        {
+            ready.not_looked_at();
         }
     }
 

@@ -62,7 +62,7 @@ struct Cors {
 pub(crate) enum Site {
     /// Not a page of another site, or of one that may not.
     None,
-    /// One that may: what is said in `Access-Control-Allow-Origin`.
+    /// One that may, or any where all may: what is said in `Access-Control-Allow-Origin`.
     May(HeaderValue),
 }
 
@@ -144,12 +144,13 @@ impl Cors {
         }
     }
 
-    /// What is said of the site of a request, if it may.
+    /// What is said of the site of a request, if it may. What all sites may read says so to everybody: a cache on the way, such as
+    /// the browser's, gives a page what was asked for without an `Origin`.
     fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
-        let origin = request.get(ORIGIN)?;
         if self.origins.is_empty() {
             return Some(HeaderValue::from_static("*"));
         }
+        let origin = request.get(ORIGIN)?;
         self.origins.iter().find(|known| *known == origin).cloned()
     }
 
@@ -216,6 +217,16 @@ mod tests {
             assert_eq!(response[VARY], "origin", "{other}");
         }
         assert!(!told(&browser, &HeaderMap::new(), servers()).contains_key(ACCESS_CONTROL_ALLOW_ORIGIN));
+    }
+
+    #[test]
+    fn what_every_site_may_read_says_so_to_everybody() {
+        let browser = browser(Some(cors(&["*"])), SecurityHeaders::Off).unwrap();
+        for request in [HeaderMap::new(), from("https://a.test")] {
+            let response = told(&browser, &request, HeaderMap::new());
+            assert_eq!(response[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+            assert!(!response.contains_key(VARY));
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl From<rusqlite::Error> for Unsealed {
 
 impl UrlRow {
     /// The most bytes of text that are kept of one URL.
-    pub const MAX_TEXT: usize = 16 * 1024;
+    pub const MAX_TEXT: usize = 24 * 1024;
 
     pub(super) fn put(&self, transaction: &Transaction<'_>) -> Result<(), IndexError> {
         let text: usize = self.texts().iter().map(|text| text.map_or(0, str::len)).sum();

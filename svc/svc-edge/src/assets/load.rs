@@ -119,6 +119,11 @@ impl FileRecord {
         }
     }
 
+    /// Hears that whoever was told to look at it could not: the next who asks is told to.
+    pub(crate) fn not_looked_at(&self) {
+        self.looked_at.store(0, Ordering::Relaxed);
+    }
+
     fn look(&self) {
         self.looked_at.store(self.roots.clock.now().as_nanos(), Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use ron_transport::{
 };
 use types::{Reason, Refusal};
 
-use super::{budget::Budget, url::OriginUrl};
+use super::url::OriginUrl;
 use crate::config::{AllowConfig, OriginEtag, OriginScheme};
 
 /// The public authorities, where most systems keep them.
@@ -32,8 +32,6 @@ pub(super) struct Rule {
     pub(super) stream: bool,
     /// Who vouches for them; `None` without TLS.
     pub(super) tls: Option<ClientTls>,
-    /// The bytes that their fills may have on their way: not all that there are, so that they leave some to others.
-    pub(super) budget: Budget,
 }
 
 /// What holds at one host, or under one: a port if it is not the usual one, and the rule there.
@@ -50,11 +48,11 @@ pub(super) struct Allow {
 }
 
 impl Allow {
-    /// Compiles the list; each entry may have `share` bytes on their way. Reads the bundles of authorities it names, and blocks for that.
+    /// Compiles the list. Reads the bundles of authorities it names, and blocks for that.
     ///
     /// # Errors
     /// A bundle that cannot be used.
-    pub(super) fn load(list: &[AllowConfig], share: u64) -> Result<Self, TlsError> {
+    pub(super) fn load(list: &[AllowConfig]) -> Result<Self, TlsError> {
         let mut allow = Self::default();
         let mut bundles = BTreeMap::new();
         for entry in list {
@@ -74,7 +72,6 @@ impl Allow {
                 private: entry.private,
                 stream: entry.stream,
                 tls,
-                budget: Budget::new(share),
             });
             allow.names.insert(Arc::clone(&rule.name));
             let (host, port) = split_port(&entry.host);
@@ -203,7 +200,7 @@ mod tests {
 
     fn allow(hosts: &[&str]) -> Allow {
         let list: Vec<_> = hosts.iter().map(|host| entry(host, OriginScheme::Http)).collect();
-        Allow::load(&list, 1 << 20).expect("no bundle is needed in the clear")
+        Allow::load(&list).expect("no bundle is needed in the clear")
     }
 
     fn text(allow: &Allow, asset: &str) -> Result<String, Reason> {
@@ -298,6 +295,6 @@ mod tests {
     #[test]
     fn a_bundle_that_cannot_be_read_is_reported() {
         let list = [AllowConfig { ca_path: "/nowhere/ca.pem".into(), ..AllowConfig::new("a.example") }];
-        assert!(Allow::load(&list, 1 << 20).is_err());
+        assert!(Allow::load(&list).is_err());
     }
 }

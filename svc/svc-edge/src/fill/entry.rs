@@ -9,6 +9,9 @@ use types::{ObjectId, Reason, Refusal};
 
 use super::{client::Validators, fields::Fields, streaming::StreamingFill};
 
+/// The longest value of a field that is kept.
+pub(super) const MAX_VALUE: usize = 1024;
+
 /// An object that an origin gave us, and what it said of it.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -18,7 +21,7 @@ pub struct Entry {
     pub len: u64,
     /// The `Content-Type` of the object.
     pub media_type: Option<HeaderValue>,
-    /// Its `Cache-Control`, to be passed on beside [`Entry::age`].
+    /// Its `Cache-Control`, all lines of it, to be passed on beside [`Entry::age`].
     pub cache_control: Option<HeaderValue>,
     /// What else the origin says of it.
     pub(crate) fields: Fields,
@@ -48,6 +51,12 @@ impl Entry {
         let fields =
             [&self.media_type, &self.cache_control, &self.validators.etag, &self.validators.last_modified];
         fields.into_iter().flatten().map(HeaderValue::len).sum::<usize>() + self.fields.len()
+    }
+
+    /// Whether all that the origin says of it can be kept with it. What is too long or no text is for those who asked alone.
+    pub(super) fn can_be_kept(&self) -> bool {
+        let is_text = |value: &HeaderValue| value.len() <= MAX_VALUE && value.to_str().is_ok();
+        self.cache_control.as_ref().is_none_or(is_text) && self.fields.can_be_kept()
     }
 
     /// Its bytes, if it is held for those who asked for it and not stored. They have been checked against its name.

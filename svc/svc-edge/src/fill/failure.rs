@@ -51,6 +51,9 @@ pub(super) enum Failure {
     /// It could not be written to the store, which may be full.
     #[error("it cannot be stored: {0}")]
     Unwritten(String),
+    /// There is no room for it in the store, of which everything is being read; it is short enough to be held instead.
+    #[error("all that is stored is in use")]
+    InUse,
     /// We will not have it, and trying again changes nothing.
     #[error("{0}")]
     Refused(Refusal),
@@ -85,7 +88,10 @@ impl Failure {
     /// Whether it says something of the origin, so that it need not be asked again for a moment.
     pub(super) fn is_the_origins(&self) -> bool {
         !self.is_local()
-            && !matches!(self, Self::Ours(_) | Self::Unwritten(_) | Self::Unwanted | Self::Waited)
+            && !matches!(
+                self,
+                Self::Ours(_) | Self::Unwritten(_) | Self::InUse | Self::Unwanted | Self::Waited
+            )
     }
 
     /// What may be blamed on the origin; nothing if it has answered, however little we like it. Only an origin that does not
@@ -121,6 +127,7 @@ impl Failure {
                 Refusal::new(Reason::BadGateway, format!("the origin answered {}", status.as_u16()))
             }
             Self::Unwritten(_) => Refusal::new(Reason::Internal, "the object cannot be stored"),
+            Self::InUse => Fault::Busy.into(),
             Self::Refused(refusal) => refusal.clone(),
             Self::Ours(fault) => fault.clone().into(),
         }
@@ -143,6 +150,7 @@ impl Retryable for Failure {
             | Self::Waited
             | Self::WentOn
             | Self::Unwritten(_)
+            | Self::InUse
             | Self::Refused(_)
             | Self::Ours(_) => false,
         }

@@ -10,7 +10,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 /// The most bytes of fields that are kept with an object. An answer that has more is served and not stored.
-const MAX_BYTES: usize = 8 * 1024;
+pub(super) const MAX_BYTES: usize = 8 * 1024;
 
 /// Fields that end here, in the order of their names.
 const ENDING: [&str; 47] = [

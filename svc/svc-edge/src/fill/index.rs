@@ -20,7 +20,13 @@ use ron_kernel::{
 use std::time::Duration;
 use types::ObjectId;
 
-use super::{Entry, client::Validators, entry::Known, fields::Fields};
+use super::{
+    Entry,
+    client::Validators,
+    entry::{Known, MAX_VALUE},
+    fields::{self, Fields},
+    path,
+};
 use crate::locks;
 
 /// Changes that are written at once.
@@ -29,6 +35,14 @@ const BATCH: usize = 256;
 const CLOCKS_DIFFER: u64 = 60;
 /// Changes after which the index is cut to its size.
 const PRUNE_EVERY: usize = 10_000;
+
+/// The longest host with its scheme and port, and an `Expires`, in bytes.
+const MAX_HOST_AND_DATE: usize = 512;
+/// A row that does not fit would take those with it that are written at the same time: whatever is kept of a URL has to fit.
+const _: () = assert!(
+    path::MAX_LEN + MAX_HOST_AND_DATE + 4 * MAX_VALUE + fields::MAX_BYTES <= UrlRow::MAX_TEXT,
+    "a URL and all that is kept of its fields fit into a row"
+);
 
 /// The queue of the task that owns the URL index.
 pub(crate) const INDEX_QUEUE: QueueSpec = QueueSpec {

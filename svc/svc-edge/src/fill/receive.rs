@@ -1,7 +1,7 @@
 //! From the head of an origin's answer to the object in the store: judged, read in bounded pieces, and kept whole or not at
 //! all.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cas::{Cas, Hot, Tail};
@@ -14,7 +14,7 @@ use httprules::{
     freshness::{Stored, may_store},
 };
 use ron_kernel::{
-    Clock, Fault,
+    Clock,
     blocking::{Blocking, BlockingDrop},
 };
 use ron_transport::Body;
@@ -26,6 +26,7 @@ use super::{
     ask::Answer,
     budget::{Budget, Part},
     client::Validators,
+    entry::MAX_VALUE,
     expected::Expected,
     failure::Failure,
     fields::Fields,
@@ -41,10 +42,10 @@ use crate::config::OriginEtag;
 
 /// What is handed to the blocking pool at once.
 const PIECE: usize = 256 * 1024;
+/// How often it is looked at whether others want an object whose client has no bytes left.
+const LOOK: Duration = Duration::from_millis(100);
 /// In how many parts it may have come.
 const MAX_PARTS: usize = 1024;
-/// The longest value of a field that is kept.
-const MAX_VALUE: usize = 1024;
 
 /// The state that receiving an object needs.
 #[derive(Clone, Debug)]
@@ -73,44 +74,48 @@ impl Receiver {
     ) -> Result<(Entry, Option<StreamSource>), Failure> {
         let headers = answer.response.headers();
         let validators = validators(headers, answer.from.rule())?;
-        let fields = Fields::of(headers);
-        let may_be_stored = may_store(&job.request, false, answer.response.status(), headers).is_ok();
-        let (announced, plan) =
-            self.plan(settings, &answer, store && may_be_stored && fields.can_be_kept())?;
-        let known = announced.filter(|_| plan.coding == Coding::Identity);
-        let expected = Expected::of(headers, plan.coding);
-        let (_share, part) = self.take(job, known.unwrap_or(PIECE as u64), plan.store).await?;
         let entry = Entry {
             id: types::ObjectId::new([0; 32]),
             len: 0,
             media_type: kept(headers, &header::CONTENT_TYPE),
-            cache_control: kept(headers, &header::CACHE_CONTROL),
-            fields,
+            cache_control: all_lines(headers, &header::CACHE_CONTROL),
+            fields: Fields::of(headers),
             stored: answer.stored(settings.default_ttl),
             validators: if answer.redirected { Validators::default() } else { validators },
             held: None,
         };
+        let may_be_stored = may_store(&job.request, false, answer.response.status(), headers).is_ok();
+        let (announced, plan) =
+            self.plan(settings, &answer, store && may_be_stored && entry.can_be_kept())?;
+        let known = announced.filter(|_| plan.coding == Coding::Identity);
+        let expected = Expected::of(headers, plan.coding);
+        let part = self.take(job, known.unwrap_or(PIECE as u64), plan.store).await?;
         let streams = job.url.rule().stream && plan.store;
         let head = Announced { head: entry.clone(), len: known, expected: expected.id() };
-        let mut stream = Stream { job, budget: &self.budget, head: streams.then_some(head), source: None };
+        let mut stream = Stream { job, part, head: streams.then_some(head), source: None };
         let pace = Pace::new(self.clock, settings.fill_timeout, announced.is_some());
         let body = (answer.response.into_body(), pace);
-        let (spooled, part) = self.spool((plan, expected), body, &answer.home, part, &mut stream).await?;
-        let held = spooled.held.map(|bytes| part.hold(bytes));
+        let spooled = self.spool((plan, expected), body, &answer.home, &mut stream).await?;
+        let held = spooled.held.map(|bytes| stream.part.hold(bytes));
         Ok((Entry { id: spooled.id, len: spooled.len, held, ..entry }, stream.source))
     }
 
-    /// Waits for so many bytes: first for those of the origin, so that whoever waits for others of it waits in no one's way. Small
-    /// objects that are stored wait for none; those that are not stay in memory for as long as somebody reads them.
-    async fn take(&self, job: &Job, bytes: u64, is_stored: bool) -> Result<(Option<Part>, Part), Failure> {
-        if is_stored && bytes <= self.small {
-            return Ok((None, self.budget.take_small(self.small).map_err(Failure::Ours)?));
+    /// Waits for so many bytes. Small objects that are stored wait for none; those that are not stay in memory for as long as
+    /// somebody reads them. It is looked at now and then whose bytes they are by then.
+    async fn take(&self, job: &Job, bytes: u64, is_stored: bool) -> Result<Part, Failure> {
+        loop {
+            let holder = job.holder();
+            if is_stored && bytes <= self.small {
+                return Ok(self.budget.take_small(holder, self.small));
+            }
+            let look = job.deadline.tightened(self.clock.within(LOOK));
+            if let Some(taken) = self.clock.by(look, self.budget.take(holder, bytes)).await {
+                return taken.map_err(Failure::Ours);
+            }
+            if job.deadline.has_passed(self.clock.now()) {
+                return Err(Failure::Waited);
+            }
         }
-        let both = async {
-            let share = job.url.rule().budget.take(bytes).await?;
-            Ok::<_, Fault>((Some(share), self.budget.take(bytes).await?))
-        };
-        self.clock.by(job.deadline, both).await.ok_or(Failure::Waited)?.map_err(Failure::Ours)
     }
 
     /// What the head says of the bytes to come.
@@ -144,9 +149,8 @@ impl Receiver {
         (plan, expected): (Plan, Expected),
         (mut body, mut pace): (Body, Pace),
         home: &WayHome,
-        mut part: Part,
         stream: &mut Stream<'_>,
-    ) -> Result<(Spooled, Part), Failure> {
+    ) -> Result<Spooled, Failure> {
         let (mut spool, mut expected) = (None::<BlockingDrop<Spool>>, Some(expected));
         let mut begins = stream.begins_at_once();
         loop {
@@ -172,10 +176,11 @@ impl Receiver {
             };
             match self.blocking.run("store a filled object", job).await? {
                 Err(failure) => return Err(failure),
-                Ok(Step::Done(spooled)) => return Ok((spooled, part)),
+                Ok(Step::Done(spooled)) => return Ok(spooled),
                 Ok(Step::More(unfinished, tail)) => {
-                    if !part.covers(unfinished.len()) {
-                        part.grow_to(unfinished.len() + PIECE as u64).map_err(Failure::Ours)?;
+                    if !stream.part.covers(unfinished.len()) {
+                        let bytes = unfinished.len() + PIECE as u64;
+                        stream.part.grow_to(stream.job.holder(), bytes).map_err(Failure::Ours)?;
                     }
                     stream.grew(tail);
                     // A fill that is given up leaves a file to be removed, which blocks.
@@ -186,11 +191,11 @@ impl Receiver {
     }
 }
 
-/// An object that may be sent while it is fetched.
+/// An object that is being fetched, and may be sent meanwhile.
 struct Stream<'a> {
     job: &'a Job,
-    /// The bytes of all fills.
-    budget: &'a Budget,
+    /// Its bytes of those that all fills may have.
+    part: Part,
     /// What is said of it to those who get it; `None` if it is stored before it is served.
     head: Option<Announced>,
     /// `None` until it begins to be sent.
@@ -219,8 +224,7 @@ impl Stream<'_> {
 
     /// Whether it should make way for another object, if nobody wants it.
     fn makes_way(&self) -> bool {
-        let is_awaited = || self.job.url.rule().budget.is_awaited() || self.budget.is_awaited();
-        self.job.place.as_ref().is_some_and(Place::makes_way) || is_awaited()
+        self.job.place.as_ref().is_some_and(Place::makes_way) || self.part.makes_way()
     }
 
     /// There is more of it, and with the tail it begins.
@@ -293,7 +297,7 @@ pub(super) fn validated(entry: &Entry, answer: &Answer, settings: &FillSettings)
         id: entry.id,
         len: entry.len,
         media_type: entry.media_type.clone(),
-        cache_control: kept(headers, &header::CACHE_CONTROL).or_else(|| entry.cache_control.clone()),
+        cache_control: all_lines(headers, &header::CACHE_CONTROL).or_else(|| entry.cache_control.clone()),
         fields: entry.fields.validated(headers),
         // What was bounded by a redirect has no validators, and does not come here.
         stored: Stored { unsaid: settings.default_ttl, at_most: u64::MAX, ..stored },
@@ -305,4 +309,10 @@ pub(super) fn validated(entry: &Entry, answer: &Answer, settings: &FillSettings)
 /// The value of a field, unless it is too long to be kept for every object.
 fn kept(headers: &HeaderMap, name: &http::HeaderName) -> Option<HeaderValue> {
     headers.get(name).filter(|value| value.len() <= MAX_VALUE).cloned()
+}
+
+/// The value of a field that is a list, of all lines: what one of them forbids must not get lost.
+fn all_lines(headers: &HeaderMap, name: &http::HeaderName) -> Option<HeaderValue> {
+    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+    (!lines.is_empty()).then(|| HeaderValue::from_bytes(&lines.join(b", ".as_slice())).ok()).flatten()
 }

@@ -39,10 +39,8 @@ impl FillSettings {
     /// A bundle that cannot be used.
     pub fn load(config: &EdgeConfig) -> Result<Self, TlsError> {
         let (fill, retry) = (&config.fill, &config.retry.live_fill);
-        // One origin has at most half of the bytes, and enough for one object.
-        let share = (fill.inflight_bytes.as_u64() / 2).max(fill.max_object_bytes.as_u64());
         Ok(Self {
-            allow: Allow::load(&config.allow, share)?,
+            allow: Allow::load(&config.allow)?,
             fill_timeout: config.fill_timeout.as_duration(),
             connect_timeout: fill.connect_timeout.as_duration(),
             max_object: fill.max_object_bytes.as_u64(),

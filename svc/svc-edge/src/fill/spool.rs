@@ -104,7 +104,10 @@ impl Spool {
             }
             Sink::Store(writer) => {
                 self.expected.check(|| writer.id())?;
-                let committed = writer.commit().map_err(|error| self.plan.unwritten(&error))?;
+                let committed = writer.commit().map_err(|error| match error {
+                    WriteError::Full if self.len <= UNSTORED_MAX => Failure::InUse,
+                    error => self.plan.unwritten(&error),
+                })?;
                 committed.evicted.iter().for_each(|id| hot.remove(id));
                 if hot.admits(committed.len)
                     && let Ok(Some(object)) = cas.open(committed.id)

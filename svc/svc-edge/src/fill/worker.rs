@@ -10,7 +10,7 @@ use httprules::{
 };
 use ron_kernel::{
     Shutdown,
-    blame::ClientId,
+    blame::{self, ClientId},
     breaker::Ticket,
     readiness::Effect,
     retry::Retryable as _,
@@ -23,6 +23,7 @@ use types::{Deadline, Reason, Refusal};
 use super::{
     Fill, OriginUrl,
     ask::{self, Answer},
+    budget::Holder,
     client::Validators,
     entry::{Filled, Known, Landed},
     failure::Failure,
@@ -127,6 +128,13 @@ async fn turn_away(shutdown: &Shutdown, lanes: &Arc<Lanes>) {
 }
 
 impl Job {
+    /// Whose bytes its object takes: its origin's, and those of the client that began it, unless others want it as well. They
+    /// must not have to wait until that client has some.
+    pub(super) fn holder(&self) -> Holder {
+        let client = if self.flight.is_shared() { blame::NOBODY } else { self.client };
+        Holder { origin: Arc::clone(&self.url.rule().name), client }
+    }
+
     fn turn_away(self) {
         self.refuse(Reason::Draining.into());
     }
@@ -172,8 +180,12 @@ impl Fill {
         }
     }
 
-    /// Learns what was brought, tells those who wait, and has it written down.
+    /// Learns what was brought, tells those who wait, and has it written down. What a request forbids to store changes nothing
+    /// that is known: others did not forbid it.
     async fn deliver(&self, job: Job, brought: Brought, was_known: bool) {
+        if job.request.no_store {
+            return job.flight.land(Landed::asked(brought.known.answer().map(Filled::Whole)));
+        }
         let url = Arc::clone(job.url.key());
         let kept = brought.keep.then_some(&brought.known);
         match kept {
@@ -189,9 +201,10 @@ impl Fill {
         }
     }
 
-    /// Tells those who wait that there is nothing; what says something of the origin is remembered for a moment.
+    /// Tells those who wait that there is nothing; what says something of the origin is remembered for a moment, unless the
+    /// object may only have been too large to be held for a request that forbids to store it.
     fn give_up(&self, job: Job, refusal: Refusal, is_the_origins: bool) {
-        if is_the_origins {
+        if is_the_origins && !job.request.no_store {
             self.table.fail(job.url.key(), refusal.clone(), self.clock.now());
         }
         job.flight.land(Landed::asked(Err(refusal)));
@@ -217,6 +230,11 @@ impl Fill {
                     if job.flight.has_told() {
                         return Err(Failure::Unwritten(why));
                     }
+                    store = false;
+                    continue;
+                }
+                // Who reads what is stored must not keep others from what is not.
+                Err(Failure::InUse) if store && !job.flight.has_told() => {
                     store = false;
                     continue;
                 }
@@ -262,7 +280,7 @@ impl Fill {
             (StatusCode::NOT_MODIFIED, Some(entry)) if !validators.is_empty() && !answer.redirected => {
                 let entry = receive::validated(entry, &answer, settings);
                 let said = &entry.stored.directives;
-                let keep = !said.no_store && !said.private && entry.fields.can_be_kept();
+                let keep = !said.no_store && !said.private && entry.can_be_kept();
                 Ok(Brought { keep, known: Known::Object(Arc::new(entry)), stream: None })
             }
             (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Ok(self.nothing(settings, job, answer).await),

@@ -111,11 +111,12 @@ impl Dress {
         }
     }
 
-    /// Who may read the response, if the request is from a page that may.
+    /// Who may read the response, if the request is from a page that may. What everybody may read says so to everybody: a cache
+    /// on the way, such as the browser's, gives a page what was asked for without an `Origin`.
     fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
         match &self.cors {
             Cors::Nobody => None,
-            Cors::Anybody => request.contains_key(ORIGIN).then_some(ANY),
+            Cors::Anybody => Some(ANY),
             Cors::These(sites) => {
                 let origin = request.get(ORIGIN)?;
                 sites.iter().find(|site| *site == origin).cloned()
@@ -156,7 +157,7 @@ mod tests {
         for (sites, origin, allowed) in [
             (&[][..], Some(site), None),
             (&["*"], Some(site), Some("*")),
-            (&["*"], None, None),
+            (&["*"], None, Some("*")),
             (&[site], Some(site), Some(site)),
             (&["https://other.example", site], Some(site), Some(site)),
             (&[site], Some("https://map.example.evil"), None),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
-use ron_kernel::Fault;
+use ron_kernel::{Fault, blame};
 use types::{Reason, Refusal};
 
 use super::{Answer, Visit, redirect};
@@ -85,7 +85,7 @@ impl Visit<'_> {
         if let Some(hashed) = known.as_ref().filter(is_new).filter(|known| known.holds(shared.clock.now())) {
             return Ok(Ok(Loaded::File(Arc::clone(hashed))));
         }
-        let flight = match Flights::turn(&shared.hashes, &path.into()) {
+        let flight = match Flights::turn(&shared.hashes, &path.into(), blame::NOBODY) {
             Turn::Ours(flight, _) => flight,
             Turn::Theirs(landing) => {
                 drop(turn);

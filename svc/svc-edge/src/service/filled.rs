@@ -108,8 +108,9 @@ impl Visit<'_> {
     async fn fetch(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Result<Filled, Deny> {
         self.shared().metrics.misses.inc();
         let (limits, deadline, streamed) = (&self.policy.limits, self.deadline(), self.takes_streams());
-        if fill.is_under_way(url) {
-            let wanted = Wanted { held: None, streamed };
+        let client = self.client.id();
+        if fill.is_under_way(url, request, client) {
+            let wanted = Wanted { client, held: None, streamed };
             return Ok(fill.fetch_holding(url, request, deadline, wanted).await?);
         }
         self.client.charge_fill(limits, self.began)?;
@@ -117,7 +118,7 @@ impl Visit<'_> {
             let late = Refusal::new(Reason::DownstreamTimeout, "other fills of this client took too long");
             return Err(late.into());
         };
-        let wanted = Wanted { held: Some(held?), streamed };
+        let wanted = Wanted { client, held: Some(held?), streamed };
         Ok(fill.fetch_holding(url, request, deadline, wanted).await?)
     }
 
@@ -187,7 +188,7 @@ impl Visit<'_> {
     /// Has it filled, and says that it will be.
     fn begin(&self, fill: &Fill, url: &OriginUrl, request: &RequestDirectives) -> Answer {
         self.shared().metrics.misses.inc();
-        if !fill.is_under_way(url) {
+        if !fill.is_under_way(url, request, self.client.id()) {
             let limits = &self.policy.limits;
             self.client.charge_fill(limits, self.began)?;
             fill.begin_holding(url, request, Some(self.client.fill_place_now(limits)?))?;

@@ -1,5 +1,8 @@
 //! What is served without asking, what is asked for again, and what is not kept (RFC 9111).
 
+use std::sync::Arc;
+
+use cas::{Cas, Limits};
 use httprules::{cache_control::RequestDirectives, freshness::Time};
 use svc_edge::fill::Found;
 use types::Reason;
@@ -235,6 +238,22 @@ fn an_object_that_is_held_has_its_name_and_a_limit() {
     let entry = node.fetch(&node.url(&origin, "/x")).unwrap();
     assert_eq!(entry.id.as_bytes(), node.cas.put(&vec![b'x'; 100_000]).unwrap().id.as_bytes());
     assert_eq!(reason(node.fetch(&node.url(&origin, "/large"))), Reason::SourceCap);
+}
+
+#[test]
+fn whoever_reads_all_that_is_stored_keeps_nobody_from_other_objects() {
+    let origin = Origin::saying(tagged("cache-control: max-age=60\r\n", vec![b'x'; 1 << 20]));
+    let mut ground = Ground::new(vec![origin.entry()]);
+    let limits = Limits { max_bytes: 3 << 19, ..Limits::default() };
+    ground.cas = Arc::new(Cas::in_memory(limits));
+    let node = Node::on(ground);
+    let id = node.cas.put(&vec![b'y'; 1 << 20]).unwrap().id;
+    let reads = node.cas.open(id).unwrap();
+    let entry = node.fetch(&node.url(&origin, "/x")).expect("it is held in place of being stored");
+    assert_eq!((entry.held().map(|bytes| bytes.len()), node.stored()), (Some(1 << 20), 1));
+    drop(reads);
+    let entry = node.fetch(&node.url(&origin, "/x")).expect("there is room again");
+    assert!(entry.held().is_none());
 }
 
 #[test]

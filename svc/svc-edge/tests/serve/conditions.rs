@@ -106,6 +106,23 @@ fn writes_are_refused_and_options_tell_what_can_be_done() {
 }
 
 #[test]
+fn what_every_site_may_read_says_so_to_everybody() {
+    let edge = Running::start(
+        |dir| crate::support::write(&dir.join("public/a.txt"), b"0123456789"),
+        |config| {
+            config.roots.push(svc_edge::RootConfig::new("public".into()));
+            config.cors.allow_origins.push("*".into());
+        },
+    );
+    // A cache gives a page what was asked for without an `Origin`.
+    for fields in [&[][..], &[("origin", "https://map.example")]] {
+        let answer = edge.get_with(FILE, fields);
+        assert_eq!((answer.header("access-control-allow-origin"), answer.header("vary")), ("*", ""));
+        assert!(answer.header("access-control-expose-headers").contains("Content-Range"));
+    }
+}
+
+#[test]
 fn listed_sites_may_read() {
     let edge = Running::start(
         |dir| crate::support::write(&dir.join("public/a.txt"), b"0123456789"),

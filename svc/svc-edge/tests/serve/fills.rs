@@ -10,9 +10,9 @@ use std::{
     thread,
 };
 
-use svc_edge::{AllowConfig, Mode, OriginScheme};
+use svc_edge::{AllowConfig, Mode, OriginScheme, RootConfig};
 
-use crate::support::{Running, eventually};
+use crate::support::{Running, eventually, rename_over, write};
 
 /// An origin whose objects are stale when they come, may be served so, and are not given a second time.
 struct Origin {
@@ -96,4 +96,30 @@ fn refreshes_of_stale_objects_count_toward_the_fills_of_the_client_that_asked() 
     let answer = edge.get_with(&path("another"), &[("prefer", "respond-async")]);
     assert_eq!((answer.status, answer.reason().as_str()), (429, "busy"), "{answer:?}");
     assert_eq!(origin.held.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn a_change_of_a_file_is_noticed_though_a_look_at_it_was_refused() {
+    let origin = Origin::start();
+    let edge = Running::start(
+        |dir| write(&dir.join("public/a.txt"), b"old"),
+        |config| {
+            config.mode = Mode::Live;
+            config.ingress.max_inflight = 1;
+            config.roots.push(RootConfig::new("public".into()));
+            let allow = AllowConfig::new(&origin.addr.to_string());
+            config.allow = vec![AllowConfig { scheme: OriginScheme::Http, private: true, ..allow }];
+        },
+    );
+    let (file, slow) = ("/edge/assets/a.txt", format!("/edge/assets/{}/slow", origin.addr));
+    assert_eq!(edge.get(file).text(), "old");
+    assert_eq!(edge.get(&slow).text(), "old");
+    // The only place is taken by a request that the origin does not answer.
+    let held = edge.open_with(&slow, "cache-control: no-cache\r\n");
+    eventually("the origin is asked", || origin.held.load(Ordering::SeqCst) == 1);
+    rename_over(&edge.path("public/a.txt"), b"new");
+    eventually("a look at the file is due, and refused", || edge.get(file).status == 429);
+    drop(held);
+    eventually("there is a place", || edge.get("/edge/assets/absent").status == 404);
+    assert_eq!(edge.get(file).text(), "new");
 }

@@ -267,9 +267,14 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
 impl Running {
     /// Asks and does not read the answer.
     pub(crate) fn open(&self, path: &str) -> TcpStream {
+        self.open_with(path, "")
+    }
+
+    /// The same with these fields, each ended by CRLF.
+    pub(crate) fn open_with(&self, path: &str, fields: &str) -> TcpStream {
         let ListenAddr::Tcp(addr) = self.edge.local_addr() else { panic!("a TCP address") };
         let mut stream = TcpStream::connect(addr).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: edge.test\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: edge.test\r\n{fields}\r\n").unwrap();
         stream
     }
 }

@@ -217,6 +217,8 @@ impl Index {
         for generation in &self.generations {
             generation.fetch_add(1, Ordering::AcqRel);
         }
+        // One that was found to be of the last generation may be about to be stored: it is, once its turn is over.
+        self.stripes.iter().for_each(|stripe| drop(stripe.lock()));
     }
 
     /// All stored responses, or those of one target.
@@ -232,8 +234,8 @@ impl Index {
         (self.targets.weight(), self.targets.len())
     }
 
-    /// Changes the responses of a target, one by one.
-    fn change(&self, key: &str, mut change: impl FnMut(&Arc<Entry>) -> Option<Arc<Entry>>) {
+    /// Changes the responses of a target, one by one; those for which there is nothing are removed.
+    pub(super) fn change(&self, key: &str, mut change: impl FnMut(&Arc<Entry>) -> Option<Arc<Entry>>) {
         let _turn = self.turn(key);
         let Some(known) = self.targets.peek(key) else { return };
         let entries: Arc<[_]> = known

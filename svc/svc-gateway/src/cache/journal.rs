@@ -48,6 +48,8 @@ pub(super) struct Journal {
     writes: Sender<Unwritten>,
     /// Whether the writer task is running.
     is_open: AtomicBool,
+    /// Whether nothing is written any more.
+    has_ended: AtomicBool,
     next_id: AtomicU64,
     pending_bytes: AtomicU64,
     max_pending: u64,
@@ -109,6 +111,7 @@ impl Journal {
         Arc::new(Self {
             writes,
             is_open: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             next_id: AtomicU64::new(first),
             pending_bytes: AtomicU64::new(0),
             max_pending,
@@ -186,18 +189,25 @@ impl Journal {
         self.changed.notify_one();
     }
 
+    /// Nothing is taken any more but what is to be written already.
+    pub(super) fn close(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.set_open(false);
+    }
+
     /// Nothing is written any more, and nobody has to wait.
     pub(super) fn end(&self) {
-        self.set_open(false);
+        self.close();
         self.settled.send_replace(u64::MAX);
     }
 
-    /// Has removals written so far outlast the process, and if `sync` a power cut as well; waits until they do.
+    /// Has removals written so far outlast the process, and if `sync` a power cut as well; waits until they do. Whether they do: not
+    /// if nothing is written any more.
     ///
     /// Cancel safe.
-    pub(super) async fn settled(&self, sync: bool) {
+    pub(super) async fn settled(&self, sync: bool) -> bool {
         if !self.is_open.load(Ordering::Acquire) {
-            return;
+            return !self.has_ended.load(Ordering::Acquire);
         }
         let mut settled = self.settled.subscribe();
         let number = {
@@ -211,6 +221,7 @@ impl Journal {
         self.changed.notify_one();
         // An error would say that the journal is gone, which it is not.
         let _ = settled.wait_for(|settled| *settled >= number).await;
+        self.removals().settled >= number
     }
 
     fn remove(&self, id: u64) {
@@ -275,5 +286,33 @@ impl Drop for Unwritten {
             record.moves(QUEUED, UNWRITTEN);
         }
         self.journal.pending_bytes.fetch_sub(self.entry.len, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+    use ron_kernel::Kernel;
+
+    #[test]
+    fn what_is_removed_after_the_end_is_not_said_to_be_settled() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let (writes, _inbox) = kernel.scope(&crate::TOPOLOGY).queue(&CACHE_WRITES, "");
+        let journal = Journal::new(writes, 1, Duration::ZERO);
+        kernel.block_on(async {
+            assert!(journal.settled(true).await, "nothing is on a disk yet");
+            journal.set_open(true);
+            let mut waits = Box::pin(journal.settled(true));
+            assert!((&mut waits).now_or_never().is_none());
+            journal.settle(&journal.begin_removals());
+            assert!(waits.await, "it is on the disk");
+            let mut late = Box::pin(journal.settled(true));
+            assert!((&mut late).now_or_never().is_none());
+            journal.end();
+            assert!(!late.await, "it was not written any more");
+            assert!(!journal.settled(true).await);
+        });
     }
 }

@@ -290,12 +290,14 @@ impl ResponseCache {
         waits || self.journal.as_ref().is_some_and(|journal| journal.is_behind())
     }
 
-    /// Waits until what was removed cannot come back with a restart, and if `sync` with a power cut neither.
+    /// Waits until what was removed cannot come back with a restart, and if `sync` with a power cut neither. Whether that is so: a
+    /// node that is about to end writes nothing any more.
     ///
     /// Cancel safe.
-    async fn settled(&self, sync: bool) {
-        if let Some(journal) = &self.journal {
-            journal.settled(sync).await;
+    async fn settled(&self, sync: bool) -> bool {
+        match &self.journal {
+            Some(journal) => journal.settled(sync).await,
+            None => true,
         }
     }
 

@@ -110,7 +110,9 @@ pub enum PurgeError {
     #[error("{0}")]
     Blocking(#[from] BlockingError),
     /// It is purged from memory, and the disk has not taken note of it.
-    #[error("{count} responses were purged, but the disk does not answer: they may come back with a restart")]
+    #[error(
+        "{count} responses were purged, but not from the disk: they may come back with a restart; purge again"
+    )]
     Unsettled {
         /// Number of purged responses.
         count: u64,
@@ -144,7 +146,7 @@ impl ResponseCache {
         let count = self.blocking.run("purge the cache", work).await?;
         self.counts.purged.inc_by(count);
         let settled = self.clock.by(self.clock.within(SETTLED_WITHIN), self.settled(true)).await;
-        settled.map(|()| count).ok_or(PurgeError::Unsettled { count })
+        settled.filter(|is_settled| *is_settled).map(|_| count).ok_or(PurgeError::Unsettled { count })
     }
 
     /// Goes through all that is stored: not on a core.
@@ -155,17 +157,33 @@ impl ResponseCache {
             Purge::Url(url) => Some(url.as_str()),
             _ => None,
         };
-        let (mut count, now) = (0, self.now());
-        for entry in self.index.entries(key).into_iter().filter(|entry| purge.takes(entry)) {
+        let taken = self.index.entries(key).into_iter().filter(|entry| purge.takes(entry));
+        let mut keys: Vec<_> = taken.map(|entry| Arc::clone(&entry.key)).collect();
+        // The responses of a target are beside each other.
+        keys.dedup();
+        keys.iter().map(|key| self.purge_target(key, purge, soft)).sum()
+    }
+
+    /// Purges what is stored of a target by now: a response that was confirmed meanwhile is in the place of the one that was
+    /// found.
+    fn purge_target(&self, key: &str, purge: &Purge, soft: bool) -> u64 {
+        let (mut count, mut renewed, now) = (0, Vec::new(), self.now());
+        self.index.change(key, |entry| {
+            if !purge.takes(entry) {
+                return Some(Arc::clone(entry));
+            }
             count += 1;
-            if soft {
+            soft.then(|| {
                 let mut head = entry.head.clone();
                 // As old as it is, it is stale from now on, and may be reused as stale responses may.
                 head.freshness.at_most = head.freshness.at_most.min(head.freshness.age_at(now));
-                self.renew(&entry, head);
-            } else {
-                self.index.remove(&entry);
-            }
+                let stale = entry.with_head(head);
+                renewed.push((Arc::clone(entry), Arc::clone(&stale)));
+                stale
+            })
+        });
+        for (old, stale) in renewed {
+            self.write(&stale, std::slice::from_ref(&old));
         }
         count
     }

@@ -159,7 +159,7 @@ impl Writer {
         while let Some(unwritten) = self.work.inbox.recv().await {
             self.round(Some(unwritten)).await;
         }
-        self.work.journal.set_open(false);
+        self.work.journal.close();
         if !self.round(None).await {
             // Removals are missing: the log does not say that it is complete, and nobody is told that they are done.
             return;
