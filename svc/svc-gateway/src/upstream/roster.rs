@@ -113,13 +113,7 @@ impl Roster {
     }
 
     /// Chooses a server that has not been `tried`, and notes it there. `random` is 64 random bits.
-    pub(crate) fn choose(
-        &self,
-        tried: &mut Tried,
-        asker: Asker,
-        now: Moment,
-        random: u64,
-    ) -> Choice {
+    pub(crate) fn choose(&self, tried: &mut Tried, asker: Asker, now: Moment, random: u64) -> Choice {
         let (index, ticket) = match self.likely(tried, asker, now, random) {
             Some(found) => found,
             None => match self.any(tried, asker, now, random) {
@@ -132,13 +126,7 @@ impl Roster {
     }
 
     /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
-    fn likely(
-        &self,
-        tried: &Tried,
-        asker: Asker,
-        now: Moment,
-        random: u64,
-    ) -> Option<(usize, Ticket)> {
+    fn likely(&self, tried: &Tried, asker: Asker, now: Moment, random: u64) -> Option<(usize, Ticket)> {
         let [first, second] = self.two(random)?;
         for index in [first, second] {
             if tried.contains(index) {
@@ -162,13 +150,7 @@ impl Roster {
     /// The choice among all: first of those that are well, then of those that only their health check or their answers
     /// speak against, because one of these is better than none. Then, whoever is due for a test; and then one that has not
     /// failed this client.
-    fn any(
-        &self,
-        tried: &Tried,
-        asker: Asker,
-        now: Moment,
-        random: u64,
-    ) -> Option<(usize, Ticket)> {
+    fn any(&self, tried: &Tried, asker: Asker, now: Moment, random: u64) -> Option<(usize, Ticket)> {
         let untried = || (0..self.pools.len()).filter(|index| !tried.contains(*index));
         let usable = |index: &usize| self.server(*index).standing(now) == Standing::Usable;
         let not_open = |index: &usize| self.server(*index).standing(now) != Standing::Open;
@@ -323,7 +305,11 @@ mod tests {
         let roster = roster(&[1, 3]);
         roster.server(0).began();
         (0..2).for_each(|_| roster.server(1).began());
-        assert_eq!(shares(&roster, Asker::MayTest(7)), [0, 4_000], "two thirds of a connection are less than one");
+        assert_eq!(
+            shares(&roster, Asker::MayTest(7)),
+            [0, 4_000],
+            "two thirds of a connection are less than one"
+        );
         (0..2).for_each(|_| roster.server(1).began());
         assert_eq!(shares(&roster, Asker::MayTest(7)), [4_000, 0], "four thirds are more");
     }
@@ -394,10 +380,11 @@ mod tests {
         let server = roster.server(0);
         fail(server);
         let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
-        let wait = |seconds: u64| match roster.choose(&mut Tried::default(), Asker::ChecksTest(7), at(seconds), 0) {
-            Choice::NoneBefore(wait) => wait.as_secs(),
-            other => panic!("{other:?}"),
-        };
+        let wait =
+            |seconds: u64| match roster.choose(&mut Tried::default(), Asker::ChecksTest(7), at(seconds), 0) {
+                Choice::NoneBefore(wait) => wait.as_secs(),
+                other => panic!("{other:?}"),
+            };
         server.set_next_check(at(2));
         assert_eq!(wait(1), 4, "the check comes before the breaker's time is over");
         server.set_next_check(at(7));
@@ -416,11 +403,12 @@ mod tests {
         (1..=3).for_each(|client| server.answered(client, NOW));
         fail(server);
         let later = NOW.after(Duration::from_secs(5));
-        let tests = |client: ClientId| match roster.choose(&mut Tried::default(), Asker::MayTest(client), later, 0) {
-            Choice::Go(_, ticket) => Ok(ticket),
-            Choice::NoneBefore(wait) => Err(wait),
-            Choice::AllTried => panic!("nothing was tried"),
-        };
+        let tests =
+            |client: ClientId| match roster.choose(&mut Tried::default(), Asker::MayTest(client), later, 0) {
+                Choice::Go(_, ticket) => Ok(ticket),
+                Choice::NoneBefore(wait) => Err(wait),
+                Choice::AllTried => panic!("nothing was tried"),
+            };
         let ticket = tests(7).expect("the first test");
         assert_eq!(server.judge(Verdict::Failed, Failure::Answer, 7, later), Judged::TestAgain);
         server.test_again(ticket);
