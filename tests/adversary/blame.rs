@@ -136,14 +136,25 @@ fn a_server_that_fails_for_everybody_is_left_alone() {
     });
 }
 
-#[test]
-fn a_client_that_was_alone_does_not_have_the_server_left_alone_for_newcomers() {
+/// A client that nobody came beside opens the breaker, after so many health checks; those who come then must be served.
+fn assert_newcomers_are_served(settings: &str, checks: usize) {
     let upstream = Upstream::start();
-    let node = Node::start(&format!("{}upstream.up.retry.max_tries = 1\n", to(upstream.addr)));
+    let node = Node::start(&format!("{}upstream.up.retry.max_tries = 1\n{settings}", to(upstream.addr)));
     let from =
         |client: u8, path: &str| Client::connect_from(client, node.gateway).unwrap().get(path).unwrap();
+    upstream.wait_for(checks);
     eventually("the breaker opens", || (from(2, "/status/503").status == 502).then_some(()));
     for newcomer in 3..8 {
         assert_eq!(from(newcomer, "/fine").status, 200, "127.0.0.{newcomer}");
     }
+}
+
+#[test]
+fn a_client_that_was_alone_does_not_have_the_server_left_alone_for_newcomers() {
+    assert_newcomers_are_served("", 0);
+}
+
+#[test]
+fn a_client_that_was_alone_does_not_have_a_server_that_passes_its_checks_left_alone() {
+    assert_newcomers_are_served("upstream.up.health = { path = \"/healthz\", interval = \"100ms\" }\n", 3);
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, thread, time::Duration};
 
-use crate::support::{Client, Flag, Node, Upstream, to};
+use crate::support::{Client, Flag, Node, UNLIMITED, Upstream, to};
 
 /// All connections; one address may have a quarter.
 const MAX_CONNS: usize = 40;
@@ -74,6 +74,35 @@ fn where_few_files_may_be_open_the_node_keeps_some_for_its_servers() {
     }
     let failures = node.metric("upstream_failures_total");
     assert!(failures < 1.0, "a server was blamed for what the node lacks: {failures}");
+}
+
+#[test]
+fn idle_connections_to_many_servers_leave_files_for_clients() {
+    const SERVERS: usize = 12;
+    const AT_ONCE: u8 = 20;
+    const FILES: usize = 240;
+    let servers: Vec<Upstream> = (0..SERVERS).map(|_| Upstream::start()).collect();
+    let mut settings = format!("{UNLIMITED}\n");
+    for (at, server) in servers.iter().enumerate() {
+        settings.push_str(&format!(
+            "[[gateway.route]]\npath = \"/{at}\"\nupstream = \"up{at}\"\nstrip_prefix = true\n\
+             [gateway.upstream.up{at}]\nendpoints = [\"http://{}\"]\n",
+            server.addr
+        ));
+    }
+    let node = Node::start_with_files(FILES, &format!("{settings}[node]\ncores = 2\n"));
+    for (at, server) in servers.iter().enumerate() {
+        let connect = |from: u8| Client::connect_from(2 + from / 4, node.gateway).unwrap();
+        let mut clients: Vec<Client> = (0..AT_ONCE).map(connect).collect();
+        clients.iter_mut().for_each(|client| client.send(&format!("/{at}/hold")).unwrap());
+        server.wait_for(AT_ONCE.into());
+        server.release();
+        for client in &mut clients {
+            assert_eq!(client.receive().unwrap().status, 200, "server {at}");
+        }
+        let open = node.open_files();
+        assert!(open < FILES * 3 / 4, "{open} of {FILES} files are open after server {at}");
+    }
 }
 
 #[test]

@@ -1,14 +1,45 @@
 //! Clients that an authorization server turns away, and that make the most of it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
-    scripted_server::head_server,
+    scripted_server::{self, head_server},
     support::{Client, Node, Upstream},
 };
 
 /// Larger than what is read ahead of a slow client and what sockets hold.
 const DENIAL: usize = 16 * 1024 * 1024;
+
+#[test]
+fn questions_do_not_take_a_new_connection_each() {
+    const QUESTIONS: usize = 20;
+    let connections = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&connections);
+    let auth = scripted_server::start(move |stream| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n";
+        scripted_server::serve(stream, &|_: &str| answer.to_owned())
+    });
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "quotas.per_ip_rps = 0\n\
+         route = [{{ path = \"/\", upstream = \"up\", forward_auth = {{ upstream = \"auth\", path = \"/verify\" }} }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\nupstream.auth.endpoints = [\"http://{auth}\"]\n",
+        upstream.addr
+    ));
+    let mut client = Client::connect(node.gateway).unwrap();
+    for _ in 0..QUESTIONS {
+        assert_eq!(client.get("/fine").unwrap().status, 200);
+    }
+    let connections = connections.load(Ordering::Relaxed);
+    assert!(connections < QUESTIONS / 2, "{connections} connections for {QUESTIONS} questions");
+}
 
 #[test]
 fn slow_readers_of_denials_leave_connections_to_the_server_that_decides() {

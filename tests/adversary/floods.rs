@@ -102,6 +102,25 @@ fn refusals_because_of_the_rate_of_a_tenant_count_too() {
 }
 
 #[test]
+fn connections_of_an_address_that_is_turned_away_leave_files_for_others() {
+    const FILES: usize = 240;
+    let upstream = Upstream::start();
+    let node = Node::start_with_files(FILES, &to(upstream.addr).replace(UNLIMITED, RATES));
+    let flood = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2000);
+    eventually("the address is turned away", || {
+        let _ = Client::connect_from(2, node.gateway).and_then(|mut client| client.send_raw(&flood));
+        (turned_away(&node) > 0.0).then_some(())
+    });
+    // They are left open unread for a second.
+    let held: Vec<Client> = (0..FILES).filter_map(|_| Client::connect_from(2, node.gateway).ok()).collect();
+    let open = node.open_files();
+    assert!(open < FILES * 3 / 4, "{open} of {FILES} files are open");
+    let answer = Client::connect_from(200, node.gateway).unwrap().get("/honest").unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "/honest"));
+    drop(held);
+}
+
+#[test]
 fn a_client_that_is_refused_now_and_then_keeps_its_connection() {
     let upstream = Upstream::start();
     let node = node(&upstream);

@@ -36,7 +36,8 @@ pub(crate) fn head_server(answer: impl Fn(&str) -> String + Send + Sync + 'stati
     start(move |stream| serve(stream, &answer))
 }
 
-fn serve(stream: TcpStream, answer: &(impl Fn(&str) -> String + ?Sized)) -> std::io::Result<()> {
+/// Answers each request of a connection, without a body, with what `answer` makes of its head.
+pub(crate) fn serve(stream: TcpStream, answer: &(impl Fn(&str) -> String + ?Sized)) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut head = String::new();

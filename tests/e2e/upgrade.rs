@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use crate::support::{Flag, Node, Upstream, eventually, get, listener_pid, signal};
+use crate::support::{Client, Flag, Node, Upstream, eventually, get, listener_pid, signal, to};
 
 #[test]
 fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
@@ -34,6 +34,29 @@ fn sigusr2_hands_the_sockets_to_a_successor_without_a_failed_request() {
     });
     signal(successor, "TERM");
     eventually("the successor is gone", || listener_pid(node.admin.port()).is_none().then_some(()));
+}
+
+#[test]
+fn a_request_that_takes_longer_than_a_shutdown_may_survives_an_upgrade() {
+    let upstream = Upstream::start();
+    let mut node = Node::start(&format!(
+        "{}[node]\ndrain_deadline = \"1s\"\n[log]\nlevel = \"info\"\n",
+        to(upstream.addr)
+    ));
+    let mut long = Client::connect(node.gateway).unwrap();
+    long.send("/hold").unwrap();
+    upstream.wait_for(1);
+    let before = listener_pid(node.admin.port());
+    node.signal("USR2");
+    eventually("the successor has taken over", || {
+        node.log().contains("the predecessor drains").then_some(())
+    });
+    // Takes longer than a shutdown without a successor may.
+    assert_eq!(get(node.gateway, "/wait/1500").unwrap().status, 200);
+    upstream.release();
+    assert_eq!(long.receive().unwrap().body, "/hold");
+    assert_eq!(node.exit_code(), 0);
+    assert_ne!(listener_pid(node.admin.port()), before);
 }
 
 /// The processes that a process has started and that have not ended.

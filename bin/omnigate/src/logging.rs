@@ -1,10 +1,12 @@
 //! The log: to standard error, as text or JSON, at a level that follows the configuration, and never in floods.
 
 mod limit;
+mod outlet;
 
 use std::{panic::PanicHookInfo, sync::Arc};
 
 use limit::{Limited, LineLimit};
+pub(crate) use outlet::Outlet;
 use ron_kernel::{
     config::Snapshot,
     metrics::Metrics,
@@ -23,13 +25,21 @@ use crate::{
 pub(crate) struct LogControl {
     filter: reload::Handle<EnvFilter, Registry>,
     limit: Arc<LineLimit>,
+    outlet: Outlet,
     audit: AuditOutlet,
 }
 
 impl LogControl {
-    /// Counts suppressed lines among a node's metrics.
+    /// Counts suppressed and lost lines among a node's metrics.
     pub(crate) fn count_in(&self, metrics: &Metrics) {
-        self.limit.count_in(metrics.families().log_lines_suppressed.clone());
+        let suppressed = &metrics.families().log_lines_suppressed;
+        self.limit.count_in(suppressed.clone());
+        self.outlet.count_in(suppressed.clone());
+    }
+
+    /// Where the lines leave the process.
+    pub(crate) fn outlet(&self) -> Outlet {
+        self.outlet.clone()
     }
 
     /// Where the audit trail leaves the log.
@@ -42,7 +52,8 @@ impl LogControl {
 pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
     let filter = config.filter().map_err(Failure::bad_config)?;
     let (filter, handle) = reload::Layer::new(filter);
-    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let outlet = Outlet::default();
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(outlet.clone());
     let written = match config.format {
         LogFormat::Text => to_stderr.with_ansi(wants_color()).boxed(),
         LogFormat::Json => to_stderr.json().flatten_event(true).boxed(),
@@ -52,7 +63,7 @@ pub(crate) fn start(config: &LogConfig) -> Result<LogControl, Failure> {
         Registry::default().with(filter).with(Limited(Arc::clone(&limit))).with(written).with(audit.layer());
     tracing::subscriber::set_global_default(subscriber).map_err(Failure::failed)?;
     std::panic::set_hook(Box::new(log_panic));
-    Ok(LogControl { filter: handle, limit, audit })
+    Ok(LogControl { filter: handle, limit, outlet, audit })
 }
 
 fn log_panic(info: &PanicHookInfo<'_>) {

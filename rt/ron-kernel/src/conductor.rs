@@ -31,14 +31,16 @@ pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Ex
     let Asked { cause, by_signal } = run_until_asked(kernel, &mut signals).await;
     let clock = kernel.shared.clock;
     let start = clock.now();
-    let drain_deadline = *lock(&kernel.shared.drain_deadline);
+    let has_successor = kernel.shared.shutdown.has_successor();
+    let drain_deadline = drain_deadline(kernel, has_successor);
     tracing::info!(target: audit::TARGET, action = "shutdown", actor = cause, outcome = "draining");
     tracing::info!(cause, deadline_ms = drain_deadline.as_millis(), "draining");
     let drain_idle = (*lock(&kernel.shared.drain_idle)).min(drain_deadline / 2);
     let deadline = Deadline::within(start, drain_deadline);
     let times = Drain { began: start, ends: deadline.moment(), idle_for: drain_idle };
     kernel.shared.shutdown.drain_begins(times);
-    let force = forced(&mut signals, by_signal);
+    // A successor asks by a signal too; the first one after that is somebody else's, who asks for the first time.
+    let force = forced(&mut signals, by_signal && !has_successor);
     let outcome = drain(kernel, force, deadline).await;
     let aborted = match outcome {
         Outcome::Drained => Vec::new(),
@@ -48,6 +50,12 @@ pub(crate) async fn conduct(kernel: &Kernel, mut signals: Option<Signals>) -> Ex
     kernel.shared.shutdown.advance(Phase::Stopped);
     let code = exit_code(outcome, kernel.shared.failure().is_some(), &aborted, &stuck);
     Exit { code, cause, aborted, stuck, took: clock.now().since(start) }
+}
+
+/// How long the drain may take. Nobody waits for the end of a process whose successor serves newcomers but its own clients.
+fn drain_deadline(kernel: &Kernel, has_successor: bool) -> Duration {
+    let usual = *lock(&kernel.shared.drain_deadline);
+    if has_successor { usual.max(*lock(&kernel.shared.upgrade_deadline)) } else { usual }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

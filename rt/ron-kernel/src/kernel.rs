@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) chores: Chores,
     pub(crate) spans: Spans,
     pub(crate) drain_deadline: Mutex<Duration>,
+    /// How long a drain may take once another process serves newcomers, if that is longer.
+    pub(crate) upgrade_deadline: Mutex<Duration>,
     /// How long a drain keeps idle connections open for their next request.
     pub(crate) drain_idle: Mutex<Duration>,
     failure: OnceLock<String>,
@@ -80,6 +82,7 @@ pub struct KernelBuilder {
     mode: RuntimeMode,
     cores: usize,
     drain_deadline: Duration,
+    upgrade_deadline: Duration,
     drain_idle: Duration,
 }
 
@@ -102,6 +105,13 @@ impl KernelBuilder {
     #[must_use]
     pub fn drain_deadline(mut self, deadline: Duration) -> Self {
         self.drain_deadline = deadline;
+        self
+    }
+
+    /// How long a drain may take once another process serves newcomers, if that is longer.
+    #[must_use]
+    pub fn upgrade_deadline(mut self, deadline: Duration) -> Self {
+        self.upgrade_deadline = deadline;
         self
     }
 
@@ -140,6 +150,7 @@ impl KernelBuilder {
             chores: Chores::default(),
             spans: Spans::default(),
             drain_deadline: Mutex::new(self.drain_deadline),
+            upgrade_deadline: Mutex::new(self.upgrade_deadline),
             drain_idle: Mutex::new(self.drain_idle),
             failure: OnceLock::new(),
             topologies: Mutex::default(),
@@ -169,6 +180,7 @@ impl Kernel {
             mode: RuntimeMode::PerCore,
             cores: std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             drain_deadline: Duration::from_secs(3),
+            upgrade_deadline: Duration::from_secs(30),
             drain_idle: Duration::from_secs(1),
         }
     }

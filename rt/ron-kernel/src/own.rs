@@ -131,6 +131,11 @@ pub static TOPOLOGY: Topology = Topology {
             doc: "from the start of a shutdown until everything that still runs is aborted and named",
         },
         TimeoutSpec {
+            name: "node.upgrade_deadline",
+            default: Duration::from_secs(30),
+            doc: "the same for a process whose successor has taken over, if that is longer",
+        },
+        TimeoutSpec {
             name: "node.drain_idle",
             default: Duration::from_secs(1),
             doc: "how long a drain keeps idle connections open for their next request",

@@ -278,6 +278,11 @@ impl Scope {
         *lock::lock(&self.shared.drain_deadline) = deadline;
     }
 
+    /// Changes how long the node's drain may take once another process serves newcomers.
+    pub fn set_upgrade_deadline(&self, deadline: Duration) {
+        *lock::lock(&self.shared.upgrade_deadline) = deadline;
+    }
+
     /// Changes how long the node's drain keeps connections open that have no request.
     pub fn set_drain_idle(&self, idle: Duration) {
         *lock::lock(&self.shared.drain_idle) = idle;

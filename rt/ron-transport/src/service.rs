@@ -1,6 +1,13 @@
 //! What an HTTP listener serves: one method from a request to a response or a refusal.
 
-use std::{net::SocketAddr, ops::Deref, sync::Arc};
+use std::{
+    net::SocketAddr,
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use http::HeaderValue;
 use tokio::sync::Notify;
@@ -81,13 +88,16 @@ pub struct Conn<P> {
     info: ConnInfo,
     memo: P,
     pub(crate) interim: InterimSlot,
+    /// Whether a request has come, or a head that is refused.
+    asked: AtomicBool,
 }
 
 impl<P: Default> Conn<P> {
     /// A connection of which nothing has been worked out yet.
     #[must_use]
     pub fn new(info: ConnInfo) -> Self {
-        Self { info, memo: P::default(), interim: InterimSlot::default() }
+        let (memo, interim) = (P::default(), InterimSlot::default());
+        Self { info, memo, interim, asked: AtomicBool::new(false) }
     }
 }
 
@@ -97,6 +107,16 @@ impl<P> Conn<P> {
     #[must_use]
     pub const fn memo(&self) -> &P {
         &self.memo
+    }
+
+    /// Notes that a request has come.
+    pub(crate) fn asks(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request has come.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Where interim responses to the present request go. Only for a request of HTTP/1.1, of which a connection has one at a
@@ -153,4 +173,7 @@ pub trait Service: Send + Sync + 'static {
     /// A connection is closed because its client flooded it with frames that belong to no request or carry nothing. Such a
     /// connection has cost as much as many refusals.
     fn flooded(&self, _conn: &Conn<Self::PerConn>) {}
+
+    /// A TLS handshake failed, or its client asked for nothing afterwards. A handshake costs more than most requests.
+    fn wasted_handshake(&self, _conn: &ConnInfo) {}
 }

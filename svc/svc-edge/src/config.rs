@@ -75,7 +75,8 @@ pub struct EdgeConfig {
     /// Origins that `live` may contact: `"tiles.example.org"`, or
     /// `{ host = "tiles.example.org", origin_etag = "any" }`.
     pub allow: Vec<AllowConfig>,
-    /// The maximum number of connections; further ones are refused.
+    /// The maximum number of connections; further ones are refused. At most a quarter of the files that the process
+    /// may open (`ulimit -n`) is used, and a warning is logged if that is less.
     pub max_conns: usize,
     /// The maximum number of connections of one client; 0 means a quarter of `max_conns`. An IPv6 /64 counts as one
     /// client.

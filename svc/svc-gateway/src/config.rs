@@ -67,7 +67,8 @@ pub struct GatewayConfig {
     pub enabled: bool,
     /// The listening address: `127.0.0.1:8080`, `[::]:80`, `unix:/run/gateway.sock` or `inherit:name`.
     pub listen: ListenAddr,
-    /// The maximum number of connections; further ones are refused.
+    /// The maximum number of connections; further ones are refused. At most a quarter of the files that the process
+    /// may open (`ulimit -n`) is used, and a warning is logged if that is less.
     pub max_conns: usize,
     /// The maximum number of connections of one client; 0 means a quarter of `max_conns`. An IPv6 /64 counts as one
     /// client. Connections of `trusted_proxies` are limited only by `max_conns`; behind a PROXY header, the client

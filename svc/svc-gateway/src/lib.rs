@@ -47,6 +47,7 @@ mod tenant;
 mod topology;
 mod trace;
 mod transfer;
+mod turns;
 mod upstream;
 pub mod views;
 

@@ -2,7 +2,6 @@
 //! right a moment ago.
 
 mod hash;
-mod line;
 mod memo;
 mod places;
 mod users;

@@ -42,6 +42,8 @@ pub(crate) struct Pool {
     /// Those that carry many requests at once.
     pub(crate) shared: Shared,
     max_idle: AtomicUsize,
+    /// What the process's limit of open files leaves for it, if that is less.
+    idle_share: AtomicUsize,
     max_age_nanos: AtomicU64,
     clock: Clock,
     /// Bodies that the server left unfinished.
@@ -81,6 +83,7 @@ impl Pool {
             idle: Ranked::new(&locks::POOL_IDLE, Vec::new()),
             shared: Shared::default(),
             max_idle: AtomicUsize::new(0),
+            idle_share: AtomicUsize::new(usize::MAX),
             max_age_nanos: AtomicU64::new(0),
             clock,
             stalls,
@@ -94,6 +97,16 @@ impl Pool {
         let max_age = Moment::ORIGIN.after(config.idle_timeout.as_duration()).as_nanos();
         self.max_idle.store(config.max_idle, Ordering::Relaxed);
         self.max_age_nanos.store(max_age, Ordering::Relaxed);
+    }
+
+    /// Keeps so many idle connections at most from now on; the next sweep closes those beyond it.
+    pub(crate) fn set_idle_share(&self, most: usize) {
+        self.idle_share.store(most, Ordering::Relaxed);
+    }
+
+    /// Idle connections that are kept.
+    fn most_idle(&self) -> usize {
+        self.max_idle.load(Ordering::Relaxed).min(self.idle_share.load(Ordering::Relaxed))
     }
 
     /// Learns whether the server takes many requests at once on one connection.
@@ -128,12 +141,15 @@ impl Pool {
         Some(idle)
     }
 
-    /// Closes the connections that are too old, and those that the server has closed: until we close them too, the
-    /// system keeps their sockets.
+    /// Closes the connections that are too many or too old, and those that the server has closed: until we close them too,
+    /// the system keeps their sockets.
     pub(crate) fn sweep(&self) {
         let now = self.clock.now();
-        let swept: Vec<Idle> =
-            self.idle().extract_if(.., |idle| !self.is_young(idle, now) || !idle.conn.is_alive()).collect();
+        let mut idle = self.idle();
+        let beyond = idle.len().saturating_sub(self.most_idle());
+        let mut swept: Vec<Idle> = idle.drain(..beyond).collect();
+        swept.extend(idle.extract_if(.., |idle| !self.is_young(idle, now) || !idle.conn.is_alive()));
+        drop(idle);
         swept.iter().for_each(|_| self.server.began());
         // Closed only here, after the lock was let go.
         drop(swept);
@@ -151,7 +167,7 @@ impl Pool {
     /// Takes a connection in; gives it back if there is no room.
     fn put(&self, idle: Idle) -> Option<Idle> {
         let mut all = self.idle();
-        if all.len() >= self.max_idle.load(Ordering::Relaxed) {
+        if all.len() >= self.most_idle() {
             return Some(idle);
         }
         all.push(idle);
@@ -329,6 +345,17 @@ mod tests {
         let pool = pool(1);
         let (first, second) = (put_one(&pool), put_one(&pool));
         assert!(is_open(&first) && !is_open(&second));
+    }
+
+    #[tokio::test]
+    async fn a_smaller_share_of_the_open_files_closes_those_that_have_been_idle_longest() {
+        let pool = pool(8);
+        let (first, second) = (put_one(&pool), put_one(&pool));
+        pool.set_idle_share(1);
+        assert!(is_open(&first));
+        pool.sweep();
+        assert!(!is_open(&first) && is_open(&second));
+        assert!(!is_open(&put_one(&pool)));
     }
 
     #[tokio::test]

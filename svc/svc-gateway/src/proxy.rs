@@ -126,6 +126,11 @@ impl Service for Proxy {
     fn flooded(&self, conn: &Conn<ConnMemo>) {
         quotas::count_flood(conn, &self.policy.load(), &self.shared);
     }
+
+    fn wasted_handshake(&self, conn: &ConnInfo) {
+        let (client, now) = (ClientKey::of(&conn.peer), self.shared.clock.now());
+        quotas::cut_off_floods(conn, client, &self.policy.load(), &self.shared, now);
+    }
 }
 
 impl Proxy {

@@ -20,7 +20,8 @@ pub(crate) const POOL_SWEEPER: TaskSpec = TaskSpec {
     plane: Plane::Data,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "every 10 s closes idle upstream connections that are too old or that the server has closed",
+    doc: "every 10 s closes idle upstream connections that are too old, that the server has closed, or that are beyond a \
+          quarter of the open files in all",
 };
 
 /// Starts a sweeper on each core.

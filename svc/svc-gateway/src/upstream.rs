@@ -31,7 +31,7 @@ use types::{Deadline, Moment, Reason, Refusal};
 
 use crate::pool::Pool;
 use metrics::FailureKind;
-use roster::{Choice, Roster, Tried};
+use roster::{Asker, Choice, Roster, Tried};
 use server::{Judged, Standing, Verdict};
 
 pub(crate) use exchange::ABANDONED;
@@ -169,13 +169,16 @@ impl Upstream {
     }
 
     fn choose(&self, trip: &mut Trip<'_>) -> Choice {
-        let (tester, roster) =
-            ((!self.group.config.health.is_on()).then_some(trip.client), self.roster.load());
+        let asker = match self.group.config.health.is_on() {
+            true => Asker::ChecksTest(trip.client),
+            false => Asker::MayTest(trip.client),
+        };
+        let roster = self.roster.load();
         // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
         if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_ref()) {
             trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
         }
-        roster.choose(&mut trip.tried, tester, trip.now, fastrand::u64(..))
+        roster.choose(&mut trip.tried, asker, trip.now, fastrand::u64(..))
     }
 
     /// No server has room for one more stream.

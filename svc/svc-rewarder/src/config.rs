@@ -75,7 +75,7 @@ pub struct RewarderConfig {
     /// The maximum number of actors counted by name in one epoch of this node: this many consumers and this many
     /// providers. The rest is booked as `other`.
     pub max_actors: usize,
-    /// Connections in all; more are refused.
+    /// Connections in all; more are refused. At most a quarter of the files that the process may open is used.
     pub max_conns: usize,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,

@@ -44,10 +44,14 @@ impl Node {
 
     /// Starts a node that may open `files` files, and waits until it is ready.
     pub(crate) fn start_with_files(files: usize, gateway: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_by(tempfile::tempdir().unwrap(), (&format!("ulimit -n {files}"), ""), gateway)
+    }
+
+    /// Starts a node by a shell, which first runs the one command and redirects the node's output by the other text.
+    pub(crate) fn start_by(dir: tempfile::TempDir, (before, redirect): (&str, &str), gateway: &str) -> Self {
         std::fs::create_dir(dir.path().join("bin")).unwrap();
         let starter = dir.path().join("bin/omnigate");
-        let script = format!("#!/bin/sh\nulimit -n {files}\nexec {} \"$@\"\n", program().display());
+        let script = format!("#!/bin/sh\n{before}\nexec {} \"$@\" {redirect}\n", program().display());
         std::fs::write(&starter, script).unwrap();
         std::fs::set_permissions(&starter, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         Self::start_in(dir, gateway)
@@ -164,6 +168,11 @@ impl Node {
     /// How many requests the gateway has refused for a reason.
     pub(crate) fn rejected(&self, reason: &str) -> f64 {
         self.metric(&format!("rejected_total{{node=\"omnigate\",service=\"gateway\",reason=\"{reason}\"}}"))
+    }
+
+    /// The number of files and sockets that the process has open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
     /// The most memory that the process has had at once so far, in bytes.

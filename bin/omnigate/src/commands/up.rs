@@ -27,5 +27,9 @@ pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     }
     private_data::tighten(&config.snapshot);
     sandbox::enter(&config.snapshot, source.file(), inherited.predecessor().is_some())?;
-    node::run(source, &config, log, inherited)
+    let outlet = log.outlet();
+    outlet.detach().map_err(|error| Failure::failed(format!("no thread for the log: {error}")))?;
+    let ran = node::run(source, &config, log, inherited);
+    outlet.finish();
+    ran
 }

@@ -18,8 +18,10 @@ impl Reconfigure for Drain {
         let scope = self.0.clone();
         let node = new.get::<NodeConfig>();
         let (deadline, idle) = (node.drain_deadline.as_duration(), node.drain_idle.as_duration());
+        let upgrade = node.upgrade_deadline.as_duration();
         let commit: Commit = Box::new(move || {
             scope.set_drain_deadline(deadline);
+            scope.set_upgrade_deadline(upgrade);
             scope.set_drain_idle(idle);
         });
         Box::pin(async move { Ok(commit) })

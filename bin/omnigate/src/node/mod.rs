@@ -103,6 +103,7 @@ fn build_kernel(node: &NodeConfig) -> Result<Kernel, Failure> {
     let mut builder = Kernel::builder(&node.name)
         .runtime(node.runtime.into())
         .drain_deadline(node.drain_deadline.as_duration())
+        .upgrade_deadline(node.upgrade_deadline.as_duration())
         .drain_idle(node.drain_idle.as_duration());
     if let Some(cores) = NonZeroUsize::new(node.cores) {
         builder = builder.cores(cores);

@@ -13,6 +13,7 @@ const NAME_MAX: usize = 63;
 const CORES_MAX: usize = 1024;
 const DRAIN_MIN: Duration = Duration::from_secs(1);
 const DRAIN_SAFE_MAX: Duration = Duration::from_secs(60);
+const UPGRADE_SAFE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// The node as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +46,9 @@ pub(crate) struct NodeConfig {
     /// The time from the start of a shutdown until everything that still runs is aborted and named in the log; 1s
     /// to 60s. Service managers and orchestrators must wait at least this long before they kill the process.
     pub(crate) drain_deadline: HumanDuration,
+    /// The same for a process whose successor has taken over (SIGUSR2), if that is longer: requests in progress have
+    /// this long to finish; 1h at most.
+    pub(crate) upgrade_deadline: HumanDuration,
     /// How long a drain keeps idle connections open, so that no client loses its next request; that request is
     /// answered with `Connection: close`. At most half of `drain_deadline` is used; `0s` closes idle connections at
     /// once.
@@ -118,6 +122,7 @@ impl Default for NodeConfig {
             sandbox: SandboxMode::default(),
             upgrades: true,
             drain_deadline: HumanDuration::from_secs(3),
+            upgrade_deadline: HumanDuration::from_secs(30),
             drain_idle: HumanDuration::from_secs(1),
         }
     }
@@ -147,5 +152,7 @@ impl Table for NodeConfig {
             problems.at("drain_deadline", message).help("use a value from 1s to 60s");
         }
         problems.guard("drain_deadline", deadline, DRAIN_SAFE_MAX.into(), checks.danger_ok());
+        let upgrade = self.upgrade_deadline;
+        problems.guard("upgrade_deadline", upgrade, UPGRADE_SAFE_MAX.into(), checks.danger_ok());
     }
 }

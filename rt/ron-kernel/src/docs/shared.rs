@@ -17,7 +17,11 @@ pub const SHARED_METRICS: [(&str, &str, &str); 24] = [
     ("readyz_degraded", "cause", "1 while the cause stands"),
     ("config_update_total", "", "Configurations applied after the first"),
     ("config_reload_failed", "", "1 while the file on disk is not the one in force"),
-    ("log_lines_suppressed_total", "", "Lines that the log left out because one place wrote too many"),
+    (
+        "log_lines_suppressed_total",
+        "",
+        "Lines that the log left out: one place wrote too many, or nobody read them",
+    ),
     ("http_requests_total", "route, method, status", "Requests answered"),
     ("request_latency_seconds", "route, method", "From the request's head to the response's head"),
     ("inflight_requests", "route", "Requests being answered, sampled"),

@@ -70,6 +70,7 @@ pub(super) async fn answer<S: Service>(
     // Reading the body of a client that waits to be asked for it is how it is asked.
     let may_look = request.body().is_end_stream() || !request.headers().contains_key(header::EXPECT);
     let request = request.map(|incoming| Body::watched(incoming, &state.activity, may_look));
+    state.conn.asks();
     let outcome = match state.service.call(&state.conn, request).await {
         Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols without having been asked"))

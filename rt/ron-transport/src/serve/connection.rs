@@ -168,12 +168,18 @@ async fn run_tls<S: Service>(
         Some(Ok(stream)) => {
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
-            return serve(server, stream, Bytes::new(), Arc::new(Conn::new(info)), h2, limits, permit).await;
+            let conn = Arc::new(Conn::new(info));
+            let end = serve(server, stream, Bytes::new(), Arc::clone(&conn), h2, limits, permit).await;
+            if end == End::Own && !conn.has_asked() {
+                server.services[conn.core].wasted_handshake(&conn);
+            }
+            return end;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
         None => return End::NodeStops,
     }
+    server.services[info.core].wasted_handshake(&info);
     End::Own
 }
 
@@ -395,6 +401,7 @@ impl<S: Service> Shared<S> {
 
     /// What a client is told of a head that is malformed; counted.
     fn refuse_head(&self, conn: &Conn<S::PerConn>, detail: Cow<'static, str>) -> Refusal {
+        conn.asks();
         let refusal = Refusal::new(Reason::Malformed, detail);
         let refusal = self.services[conn.core].refuse_head(conn, refusal);
         self.scope.metrics().rejected(refusal.reason).inc();

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     caps::ClientKey,
+    descriptors,
     listen::{AcceptFault, Listener},
     service::Service,
     stream::{Peer, RawStream},
@@ -26,8 +27,8 @@ const OUT_OF_RESOURCES: Duration = Duration::from_millis(50);
 /// How long a connection of a client that is turned away is left open, unread. A client that waits for its end before it
 /// opens the next cannot make accepting and closing its only work.
 const TARPIT_TIME: Duration = Duration::from_secs(1);
-/// Connections that are left open like that; beyond them, the oldest is closed. The system keeps up to a receive window of
-/// unread bytes for each, 64 KiB at first.
+/// Connections that are left open like that, and no more than an eighth of the files that the process may open; beyond them,
+/// the oldest is closed. The system keeps up to a receive window of unread bytes for each, 64 KiB at first.
 const TARPIT_SIZE: usize = 1024;
 
 /// Connections of clients that are turned away. Dropping a connection closes it.
@@ -76,7 +77,8 @@ async fn stopping(ctx: &TaskCtx) {
 
 /// Accepts until the node stops taking in work.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
-    let mut tarpit = Tarpit::new(TARPIT_SIZE);
+    // Half as many as a listener may have connections, which these are not counted among.
+    let mut tarpit = Tarpit::new((descriptors::fitting(2 * TARPIT_SIZE) / 2).max(1));
     // The socket is gone if this task stopped in good order before.
     while let Some(listener) = server.listening() {
         let accepted = tokio::select! {

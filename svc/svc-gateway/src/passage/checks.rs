@@ -1,6 +1,9 @@
 //! Checks that some routes have beside the credential: a user's password, and a server that decides.
 
+use std::{future::poll_fn, pin::Pin, task::Poll};
+
 use http::{HeaderMap, header::AUTHORIZATION};
+use http_body::Body as _;
 use ron_transport::{Body, Request, Response};
 use types::{Deadline, Reason, Refusal};
 
@@ -14,6 +17,20 @@ use crate::{
     transfer::Holding,
     upstream::{Held, Sent},
 };
+
+/// The pieces of an answer's body that are read although nobody wants it.
+const MOST_SKIPPED: usize = 16;
+
+/// Reads what has arrived of a body that nobody wants, without waiting for more. Its connection can be used again if that is
+/// all of it.
+async fn skip(body: &mut Body) {
+    poll_fn(|cx| {
+        let mut is_read = || matches!(Pin::new(&mut *body).poll_frame(cx), Poll::Ready(Some(Ok(_))));
+        let _ = (0..MOST_SKIPPED).all(|_| is_read());
+        Poll::Ready(())
+    })
+    .await;
+}
 
 /// The decision of the authorization server about a request.
 pub(super) enum Decision {
@@ -56,6 +73,7 @@ impl Passage<'_> {
         let (held, mut sent) = ((Held::Own(holding), None), Sent::default());
         let mut answer = upstream.send(&mut question, None, held, times, &mut sent).await?;
         if answer.status().is_success() {
+            skip(answer.body_mut()).await;
             return Ok(Decision::Passes(std::mem::take(answer.headers_mut())));
         }
         // The denial's body occupies a connection to that server.

@@ -1,4 +1,4 @@
-//! The right to check a password: few have it at once, and the others wait in a [`Line`].
+//! The right to check a password: few have it at once, and the others take [`Turns`].
 
 use std::sync::Arc;
 
@@ -6,8 +6,10 @@ use ron_kernel::lock::Ranked;
 use ron_transport::caps::ClientKey;
 use tokio::sync::oneshot;
 
-use super::line::{Entered, Line};
-use crate::locks;
+use crate::{
+    locks,
+    turns::{Entered, Turns},
+};
 
 /// The places of those who check, and who waits for one.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub(super) struct Places {
 #[derive(Debug)]
 struct State {
     free: usize,
-    line: Line<ClientKey, oneshot::Sender<Place>>,
+    line: Turns<ClientKey, oneshot::Sender<Place>>,
 }
 
 /// The right to check one password; the next in line gets it when this is dropped.
@@ -29,7 +31,7 @@ pub(super) struct Place {
 
 impl Places {
     pub(super) fn new(at_once: usize, capacity: usize) -> Self {
-        let state = State { free: at_once, line: Line::new(capacity) };
+        let state = State { free: at_once, line: Turns::new(capacity) };
         Self { state: Ranked::new(&locks::PASSWORD_LINE, state) }
     }
 

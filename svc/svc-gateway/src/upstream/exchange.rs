@@ -13,7 +13,10 @@ use ron_transport::{
 use types::{Reason, Refusal};
 
 use super::{
-    Fault, Held, Late, Upstream, causes, group::Group, retry, retry::Trip, seats::Grant, seats::Seat,
+    Fault, Held, Late, Upstream, causes,
+    group::Group,
+    retry::{self, Trip},
+    seats::{Full, Grant, Seat},
     server::Server,
 };
 use crate::pool::{Idle, Lent, Link, Pool};
@@ -236,15 +239,13 @@ impl Upstream {
     }
 
     async fn wait_for_turn(&self, pool: &Arc<Pool>, trip: &mut Trip<'_>) -> Result<Grant, Fault> {
-        let turn = pool.server.wait().map_err(|_full| {
-            let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
-            Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
-        })?;
+        let turn = pool.server.wait(trip.client).map_err(|full| self.too_many_wait(full))?;
         match self.group.tools.clock.by(trip.deadline, turn).await {
             Some(granted) => {
                 // What follows is the server's time; the wait was for our own limit.
                 trip.attempt_began = self.group.tools.clock.now();
-                granted.map_err(|_gone| Fault::Broken)
+                let granted = granted.map_err(|_gone| Fault::Broken)?;
+                granted.map_err(|full| self.too_many_wait(full))
             }
             None => {
                 self.group.tools.families.timeouts().connect.inc();
@@ -252,6 +253,11 @@ impl Upstream {
                 Err(Fault::Late(Late::Connection))
             }
         }
+    }
+
+    fn too_many_wait(&self, _: Full) -> Fault {
+        let what = format!("too many requests wait for a connection to upstream `{}`", self.group.name);
+        Fault::Refused(Refusal::new(Reason::Busy, what).retry_after(retry::WHEN_FULL))
     }
 
     async fn open(&self, pool: &Arc<Pool>, seat: Seat, trip: &mut Trip<'_>) -> Result<Ready, Fault> {

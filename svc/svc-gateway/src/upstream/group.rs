@@ -13,6 +13,7 @@ use ron_kernel::{
 use ron_transport::{
     addr::{Endpoint, Host, Target},
     client::{Drivers, H2Options},
+    descriptors,
     resolve::Resolver,
     tls::ClientTls,
 };
@@ -111,6 +112,19 @@ impl Upstreams {
             .values()
             .filter(|group| !now.contains_key(&group.name))
             .for_each(|group| group.metrics.forget());
+        self.share_idle(&now);
+    }
+
+    /// Gives each pool its share of the idle connections that there may be: a quarter of the files that the process may open.
+    /// Otherwise connections that nobody uses could leave none for clients.
+    fn share_idle(&self, groups: &Groups) {
+        let pools = |group: &Group| group.members().iter().map(|member| member.pools.len()).sum::<usize>();
+        let count: usize = groups.values().map(|group| pools(group)).sum();
+        let share = (descriptors::fitting(usize::MAX) / count.max(1)).max(1);
+        for group in groups.values() {
+            let members = group.members();
+            members.iter().flat_map(|member| member.pools.iter()).for_each(|pool| pool.set_idle_share(share));
+        }
     }
 
     /// How long a service in this process takes.
@@ -127,8 +141,10 @@ impl Upstreams {
         self.groups.load()
     }
 
-    /// Closes the idle connections of a core that are of no more use.
+    /// Closes the idle connections of a core that are of no more use. Names may have other addresses than before, so the shares
+    /// of all pools are looked at too.
     pub(crate) fn sweep(&self, core: usize) {
+        self.share_idle(&self.groups());
         for group in self.groups().values() {
             group.members().iter().for_each(|member| member.pools[core].sweep());
         }

@@ -33,6 +33,30 @@ pub(crate) enum Choice {
     NoneBefore(Duration),
 }
 
+/// Whose request a server is chosen for, and what tests the servers' open breakers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asker {
+    /// Requests test open breakers, and this client's may be one of them.
+    MayTest(ClientId),
+    /// Health checks test open breakers.
+    ChecksTest(ClientId),
+}
+
+impl Asker {
+    /// Whether a request of this client may be what the open breaker of a server is tested with.
+    fn may_test(self, server: &Server, now: Moment) -> bool {
+        matches!(self, Self::MayTest(client) if server.may_test(client, now))
+    }
+
+    /// Whether a server with an open breaker has failed other clients alone. Where health checks test it, it has to pass these.
+    fn is_spared_by(self, server: &Server) -> bool {
+        match self {
+            Self::MayTest(client) => !server.concerns(client),
+            Self::ChecksTest(client) => server.passes_checks() && !server.concerns(client),
+        }
+    }
+}
+
 /// The servers that a request has tried, by their index. The memory of the first 64 is part of the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tried {
@@ -88,20 +112,13 @@ impl Roster {
         full
     }
 
-    /// Chooses a server that has not been `tried`, and notes it there. `tester` is whose request it
-    /// is, if an open breaker may be tested with it. `random` is 64 random bits.
-    pub(crate) fn choose(
-        &self,
-        tried: &mut Tried,
-        tester: Option<ClientId>,
-        now: Moment,
-        random: u64,
-    ) -> Choice {
-        let (index, ticket) = match self.likely(tried, tester, now, random) {
+    /// Chooses a server that has not been `tried`, and notes it there. `random` is 64 random bits.
+    pub(crate) fn choose(&self, tried: &mut Tried, asker: Asker, now: Moment, random: u64) -> Choice {
+        let (index, ticket) = match self.likely(tried, asker, now, random) {
             Some(found) => found,
-            None => match self.any(tried, tester, now, random) {
+            None => match self.any(tried, asker, now, random) {
                 Some(found) => found,
-                None => return self.nobody(tried, tester, now),
+                None => return self.nobody(tried, asker, now),
             },
         };
         tried.add(index);
@@ -109,13 +126,7 @@ impl Roster {
     }
 
     /// The choice when nothing is wrong, which looks at two servers only; `None` if something is wrong with one.
-    fn likely(
-        &self,
-        tried: &Tried,
-        tester: Option<ClientId>,
-        now: Moment,
-        random: u64,
-    ) -> Option<(usize, Ticket)> {
+    fn likely(&self, tried: &Tried, asker: Asker, now: Moment, random: u64) -> Option<(usize, Ticket)> {
         let [first, second] = self.two(random)?;
         for index in [first, second] {
             if tried.contains(index) {
@@ -125,7 +136,7 @@ impl Roster {
             match server.standing(now) {
                 Standing::Usable => {}
                 // Whoever draws it when its time has come tests it.
-                Standing::Open if may_test(server, tester, now) => match server.breaker.check(now) {
+                Standing::Open if asker.may_test(server, now) => match server.breaker.check(now) {
                     Admit::Probe(ticket) | Admit::Pass(ticket) => return Some((index, ticket)),
                     Admit::Open { .. } => return None,
                 },
@@ -139,13 +150,7 @@ impl Roster {
     /// The choice among all: first of those that are well, then of those that only their health check or their answers
     /// speak against, because one of these is better than none. Then, whoever is due for a test; and then one that has not
     /// failed this client.
-    fn any(
-        &self,
-        tried: &Tried,
-        tester: Option<ClientId>,
-        now: Moment,
-        random: u64,
-    ) -> Option<(usize, Ticket)> {
+    fn any(&self, tried: &Tried, asker: Asker, now: Moment, random: u64) -> Option<(usize, Ticket)> {
         let untried = || (0..self.pools.len()).filter(|index| !tried.contains(*index));
         let usable = |index: &usize| self.server(*index).standing(now) == Standing::Usable;
         let not_open = |index: &usize| self.server(*index).standing(now) != Standing::Open;
@@ -155,22 +160,22 @@ impl Roster {
         if admitted.is_some() {
             return admitted;
         }
-        let testable = |index: &usize| may_test(self.server(*index), tester, now);
+        let testable = |index: &usize| asker.may_test(self.server(*index), now);
         let tested =
             untried().filter(testable).find_map(|index| match self.server(index).breaker.check(now) {
                 Admit::Probe(ticket) | Admit::Pass(ticket) => Some((index, ticket)),
                 Admit::Open { .. } => None,
             });
         // A server that has failed some clients alone is left alone by those alone.
-        let spared = |index: &usize| tester.is_some_and(|client| !self.server(*index).concerns(client));
+        let spared = |index: &usize| asker.is_spared_by(self.server(*index));
         tested.or_else(|| Some((untried().find(spared)?, Ticket::UNCOUNTED)))
     }
 
-    fn nobody(&self, tried: &Tried, tester: Option<ClientId>, now: Moment) -> Choice {
+    fn nobody(&self, tried: &Tried, asker: Asker, now: Moment) -> Choice {
         if (0..self.pools.len()).any(|index| tried.contains(index)) {
             return Choice::AllTried;
         }
-        let waits = self.pools.iter().map(|pool| wait(&pool.server, tester, now));
+        let waits = self.pools.iter().map(|pool| wait(&pool.server, asker, now));
         Choice::NoneBefore(waits.min().unwrap_or(LATER))
     }
 
@@ -223,20 +228,15 @@ impl Roster {
 
 /// How long until a server may answer a request of this client: until its breaker can be tested, by the client, by another one
 /// or by a health check.
-fn wait(server: &Server, tester: Option<ClientId>, now: Moment) -> Duration {
+fn wait(server: &Server, asker: Asker, now: Moment) -> Duration {
     let until_probe = || server.breaker.next_probe().map_or(Duration::ZERO, |probe| probe.since(now));
-    match tester {
-        None => server.next_test_by_check(now).unwrap_or(LATER),
-        Some(client) if server.may_test(client, now) => until_probe(),
+    match asker {
+        Asker::ChecksTest(_) => server.next_test_by_check(now).unwrap_or(LATER),
+        Asker::MayTest(client) if server.may_test(client, now) => until_probe(),
         // Another client's test may end any moment.
-        Some(_) if server.breaker.state() == State::HalfOpen => LATER,
-        Some(_) => until_probe().max(LATER),
+        Asker::MayTest(_) if server.breaker.state() == State::HalfOpen => LATER,
+        Asker::MayTest(_) => until_probe().max(LATER),
     }
-}
-
-/// Whether an open breaker may be tested with a request of this client.
-fn may_test(server: &Server, tester: Option<ClientId>, now: Moment) -> bool {
-    tester.is_some_and(|client| server.may_test(client, now))
 }
 
 /// A closed breaker's permission; `None` if it opened this moment.
@@ -273,11 +273,11 @@ mod tests {
     }
 
     /// Whom it chooses in 4,000 draws, and how often.
-    fn shares(roster: &Roster, tester: Option<ClientId>) -> Vec<usize> {
+    fn shares(roster: &Roster, asker: Asker) -> Vec<usize> {
         let mut counts = vec![0; roster.pools.len()];
         let mut rng = fastrand::Rng::with_seed(7);
         for _ in 0..4_000 {
-            let chosen = roster.choose(&mut Tried::default(), tester, NOW, rng.u64(..));
+            let chosen = roster.choose(&mut Tried::default(), asker, NOW, rng.u64(..));
             let Choice::Go(pool, _) = chosen else { panic!("{chosen:?}") };
             let index = roster.pools.iter().position(|known| Arc::ptr_eq(known, &pool));
             counts[index.expect("one of them")] += 1;
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn servers_without_load_are_chosen_by_weight() {
-        let counts = shares(&roster(&[1, 3, 4]), Some(7));
+        let counts = shares(&roster(&[1, 3, 4]), Asker::MayTest(7));
         for (count, expected) in counts.iter().zip([500_usize, 1_500, 2_000]) {
             assert!(count.abs_diff(expected) < 150, "{counts:?}");
         }
@@ -305,9 +305,13 @@ mod tests {
         let roster = roster(&[1, 3]);
         roster.server(0).began();
         (0..2).for_each(|_| roster.server(1).began());
-        assert_eq!(shares(&roster, Some(7)), [0, 4_000], "two thirds of a connection are less than one");
+        assert_eq!(
+            shares(&roster, Asker::MayTest(7)),
+            [0, 4_000],
+            "two thirds of a connection are less than one"
+        );
         (0..2).for_each(|_| roster.server(1).began());
-        assert_eq!(shares(&roster, Some(7)), [4_000, 0], "four thirds are more");
+        assert_eq!(shares(&roster, Asker::MayTest(7)), [4_000, 0], "four thirds are more");
     }
 
     #[test]
@@ -315,7 +319,7 @@ mod tests {
         let roster = roster(&[1, 1, 1]);
         fail(roster.server(0));
         roster.server(1).checked(false, &UpstreamConfig::default().health);
-        assert_eq!(shares(&roster, Some(7)), [0, 0, 4_000]);
+        assert_eq!(shares(&roster, Asker::MayTest(7)), [0, 0, 4_000]);
     }
 
     #[test]
@@ -323,16 +327,16 @@ mod tests {
         let roster = roster(&[1, 1]);
         fail(roster.server(0));
         roster.server(1).checked(false, &UpstreamConfig::default().health);
-        assert_eq!(shares(&roster, Some(7)), [0, 4_000]);
+        assert_eq!(shares(&roster, Asker::MayTest(7)), [0, 4_000]);
         fail(roster.server(1));
-        let chosen = roster.choose(&mut Tried::default(), Some(7), NOW, 0);
+        let chosen = roster.choose(&mut Tried::default(), Asker::MayTest(7), NOW, 0);
         assert!(matches!(chosen, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)), "{chosen:?}");
-        let in_background = roster.choose(&mut Tried::default(), None, NOW, 0);
+        let in_background = roster.choose(&mut Tried::default(), Asker::ChecksTest(7), NOW, 0);
         assert!(
             matches!(in_background, Choice::NoneBefore(wait) if wait == Duration::from_secs(5)),
             "{in_background:?}"
         );
-        let whom_it_has_not_failed = roster.choose(&mut Tried::default(), Some(8), NOW, 0);
+        let whom_it_has_not_failed = roster.choose(&mut Tried::default(), Asker::MayTest(8), NOW, 0);
         assert!(
             matches!(whom_it_has_not_failed, Choice::Go(_, Ticket::UNCOUNTED)),
             "{whom_it_has_not_failed:?}"
@@ -344,12 +348,30 @@ mod tests {
         let roster = roster(&[1]);
         fail(roster.server(0));
         let later = NOW.after(Duration::from_secs(5));
-        let in_background = roster.choose(&mut Tried::default(), None, later, 0);
+        let in_background = roster.choose(&mut Tried::default(), Asker::ChecksTest(7), later, 0);
         assert!(matches!(in_background, Choice::NoneBefore(_)), "{in_background:?}");
-        let first = roster.choose(&mut Tried::default(), Some(7), later, 0);
+        let first = roster.choose(&mut Tried::default(), Asker::MayTest(7), later, 0);
         assert!(matches!(first, Choice::Go(..)), "{first:?}");
-        let second = roster.choose(&mut Tried::default(), Some(7), later, 0);
+        let second = roster.choose(&mut Tried::default(), Asker::MayTest(7), later, 0);
         assert!(matches!(second, Choice::NoneBefore(_)), "{second:?}");
+    }
+
+    #[test]
+    fn where_health_checks_test_the_breaker_clients_are_spared_as_long_as_these_succeed() {
+        let (roster, health) = (roster(&[1]), UpstreamConfig::default().health);
+        let server = roster.server(0);
+        fail(server);
+        let passes = |client| {
+            let chosen = roster.choose(&mut Tried::default(), Asker::ChecksTest(client), NOW, 0);
+            matches!(chosen, Choice::Go(_, Ticket::UNCOUNTED))
+        };
+        assert!(!passes(8), "nothing is known of its health");
+        server.checked(true, &health);
+        assert!(passes(8) && !passes(7), "it has failed the other client");
+        server.checked(false, &health);
+        assert!(!passes(8), "the last check failed");
+        server.checked(true, &health);
+        assert!(passes(8));
     }
 
     #[test]
@@ -358,10 +380,11 @@ mod tests {
         let server = roster.server(0);
         fail(server);
         let at = |seconds: u64| NOW.after(Duration::from_secs(seconds));
-        let wait = |seconds: u64| match roster.choose(&mut Tried::default(), None, at(seconds), 0) {
-            Choice::NoneBefore(wait) => wait.as_secs(),
-            other => panic!("{other:?}"),
-        };
+        let wait =
+            |seconds: u64| match roster.choose(&mut Tried::default(), Asker::ChecksTest(7), at(seconds), 0) {
+                Choice::NoneBefore(wait) => wait.as_secs(),
+                other => panic!("{other:?}"),
+            };
         server.set_next_check(at(2));
         assert_eq!(wait(1), 4, "the check comes before the breaker's time is over");
         server.set_next_check(at(7));
@@ -380,16 +403,17 @@ mod tests {
         (1..=3).for_each(|client| server.answered(client, NOW));
         fail(server);
         let later = NOW.after(Duration::from_secs(5));
-        let tests = |client: ClientId| match roster.choose(&mut Tried::default(), Some(client), later, 0) {
-            Choice::Go(_, ticket) => Ok(ticket),
-            Choice::NoneBefore(wait) => Err(wait),
-            Choice::AllTried => panic!("nothing was tried"),
-        };
+        let tests =
+            |client: ClientId| match roster.choose(&mut Tried::default(), Asker::MayTest(client), later, 0) {
+                Choice::Go(_, ticket) => Ok(ticket),
+                Choice::NoneBefore(wait) => Err(wait),
+                Choice::AllTried => panic!("nothing was tried"),
+            };
         let ticket = tests(7).expect("the first test");
         assert_eq!(server.judge(Verdict::Failed, Failure::Answer, 7, later), Judged::TestAgain);
         server.test_again(ticket);
         assert_eq!(tests(7).err(), Some(LATER), "another client may test it any moment");
-        let ticket = roster.any(&Tried::default(), Some(1), later, 0).expect("the second test").1;
+        let ticket = roster.any(&Tried::default(), Asker::MayTest(1), later, 0).expect("the second test").1;
         assert_eq!(tests(7).err(), Some(LATER), "another client is testing it");
         server.record(ticket, Verdict::Failed, later);
         assert_eq!(tests(7).err(), Some(Duration::from_secs(10)));
@@ -407,7 +431,7 @@ mod tests {
             Some(())
         );
         let mut chosen = Vec::new();
-        while let Choice::Go(pool, _) = roster.choose(&mut tried, Some(7), NOW, rng.u64(..)) {
+        while let Choice::Go(pool, _) = roster.choose(&mut tried, Asker::MayTest(7), NOW, rng.u64(..)) {
             assert!(!chosen.iter().any(|known| Arc::ptr_eq(known, &pool)));
             chosen.push(pool);
         }
@@ -420,10 +444,10 @@ mod tests {
         let mut tried = Tried::default();
         let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..3 {
-            let chosen = roster.choose(&mut tried, Some(7), NOW, rng.u64(..));
+            let chosen = roster.choose(&mut tried, Asker::MayTest(7), NOW, rng.u64(..));
             assert!(matches!(chosen, Choice::Go(..)), "{chosen:?}");
         }
         assert_eq!(tried.first, 0b111);
-        assert!(matches!(roster.choose(&mut tried, Some(7), NOW, 0), Choice::AllTried));
+        assert!(matches!(roster.choose(&mut tried, Asker::MayTest(7), NOW, 0), Choice::AllTried));
     }
 }

@@ -1,25 +1,28 @@
 //! How many connections a server has over all cores, and who waits for one when it may have no more.
 //!
-//! A waiter gets whatever comes free first: the right to open a connection, or an idle connection of any core. The queue
-//! is first come, first served, and a newcomer does not overtake it. Few connections are opened at once: many servers accept
-//! only a few at a time, and do not answer the others for a second.
+//! A waiter gets whatever comes free first: the right to open a connection, or an idle connection of any core. Clients take
+//! turns, and a newcomer does not overtake those who wait: `max_conns` may be far below the number of slots, and one client with
+//! many slots must not have all connections to itself. Few connections are opened at once: many servers accept only a few at a
+//! time, and do not answer the others for a second.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use ron_kernel::{
+    blame::ClientId,
     lock::{Ranked, RankedGuard},
     metrics::QueueMetrics,
 };
 use tokio::sync::oneshot;
 
 use super::server::Server;
-use crate::{locks, pool::Idle};
+use crate::{
+    locks,
+    pool::Idle,
+    turns::{Entered, Turns},
+};
 
 /// How many connections to one server are opened at once.
 const MAX_OPENING: usize = 8;
@@ -33,9 +36,14 @@ pub(crate) enum Grant {
     Use(Idle),
 }
 
-/// The queue is full.
+/// The queue is full, and the client has its share of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
+
+/// How one that waits is told what it gets, or that it made room for another client.
+type Waiter = oneshot::Sender<Result<Grant, Full>>;
+/// Where it hears of it. The other end goes with the server.
+pub(crate) type Waits = oneshot::Receiver<Result<Grant, Full>>;
 
 /// The connections of one server.
 #[derive(Debug)]
@@ -46,9 +54,8 @@ pub(crate) struct Seats {
     max_open: AtomicUsize,
     /// As long as the queue; read without its lock.
     waiting: AtomicUsize,
-    max_waiting: AtomicUsize,
     /// Nothing is locked or dropped under it.
-    queue: Ranked<VecDeque<oneshot::Sender<Grant>>>,
+    queue: Ranked<Turns<ClientId, Waiter>>,
     metrics: QueueMetrics,
 }
 
@@ -59,8 +66,7 @@ impl Seats {
             opening: AtomicUsize::new(0),
             max_open: AtomicUsize::new(max_open),
             waiting: AtomicUsize::new(0),
-            max_waiting: AtomicUsize::new(max_waiting),
-            queue: Ranked::new(&locks::UPSTREAM_SEATS, VecDeque::new()),
+            queue: Ranked::new(&locks::UPSTREAM_SEATS, Turns::new(max_waiting)),
             metrics,
         }
     }
@@ -68,7 +74,7 @@ impl Seats {
     /// Other limits from now on. Connections above a lower one are closed only as they end.
     pub(super) fn set_limits(&self, max_open: usize, max_waiting: usize) {
         self.max_open.store(max_open, Ordering::Relaxed);
-        self.max_waiting.store(max_waiting, Ordering::Relaxed);
+        self.queue().set_capacity(max_waiting);
     }
 
     /// Connections that there may be.
@@ -108,35 +114,36 @@ impl Seats {
         may_open
     }
 
-    fn enqueue(&self) -> Result<oneshot::Receiver<Grant>, Full> {
+    fn enqueue(&self, client: ClientId) -> Result<Waits, Full> {
+        let (sender, receiver) = oneshot::channel();
         let mut queue = self.queue();
-        let max_waiting = self.max_waiting.load(Ordering::Relaxed);
-        if queue.len() >= max_waiting {
-            queue.retain(|waiter| !waiter.is_closed());
-        }
-        let room = queue.len() < max_waiting;
-        let receiver = room.then(|| {
-            let (sender, receiver) = oneshot::channel();
-            queue.push_back(sender);
-            receiver
-        });
+        queue.forget_if_full(Waiter::is_closed);
+        let entered = queue.enter(client, sender);
         self.waiting.store(queue.len(), Ordering::SeqCst);
         drop(queue);
-        receiver.ok_or_else(|| {
+        if !matches!(entered, Entered::Waits) {
             self.metrics.busy.inc();
             self.metrics.dropped.inc();
-            Full
-        })
+        }
+        match entered {
+            Entered::Waits => Ok(receiver),
+            Entered::InPlaceOf(other) => {
+                // It has gone if it does not hear it.
+                let _ = other.send(Err(Full));
+                Ok(receiver)
+            }
+            Entered::Refused(_) => Err(Full),
+        }
     }
 
-    fn next_waiter(&self) -> Option<oneshot::Sender<Grant>> {
+    fn next_waiter(&self) -> Option<Waiter> {
         let mut queue = self.queue();
-        let next = queue.pop_front();
+        let next = queue.next();
         self.waiting.store(queue.len(), Ordering::SeqCst);
         next
     }
 
-    fn queue(&self) -> RankedGuard<'_, VecDeque<oneshot::Sender<Grant>>> {
+    fn queue(&self) -> RankedGuard<'_, Turns<ClientId, Waiter>> {
         self.queue.lock()
     }
 }
@@ -147,12 +154,12 @@ impl Server {
         (!self.seats.is_crowded() && self.seats.try_open()).then(|| self.new_seat())
     }
 
-    /// Takes a place in the queue for a connection.
+    /// Takes a place in the queue for a connection, for a request of this client.
     ///
     /// # Errors
-    /// [`Full`].
-    pub(crate) fn wait(self: &Arc<Self>) -> Result<oneshot::Receiver<Grant>, Full> {
-        let receiver = self.seats.enqueue()?;
+    /// [`Full`], also later if it has to make room for another client.
+    pub(crate) fn wait(self: &Arc<Self>, client: ClientId) -> Result<Waits, Full> {
+        let receiver = self.seats.enqueue(client)?;
         // What came free between the look and the queueing was offered to nobody.
         self.serve_waiters();
         Ok(receiver)
@@ -171,10 +178,10 @@ impl Server {
             let Some(mut grant) = self.free_grant() else { return };
             loop {
                 let Some(waiter) = self.seats.next_waiter() else { return give_back(grant) };
-                match waiter.send(grant) {
-                    Ok(()) => break,
+                match waiter.send(Ok(grant)) {
                     // It has gone; the next one, then.
-                    Err(unclaimed) => grant = unclaimed,
+                    Err(Ok(unclaimed)) => grant = unclaimed,
+                    Ok(()) | Err(Err(Full)) => break,
                 }
             }
         }
@@ -246,10 +253,10 @@ mod tests {
         Arc::new(Server::example(1, &config))
     }
 
-    fn granted(receiver: &mut oneshot::Receiver<Grant>) -> bool {
+    fn granted(receiver: &mut Waits) -> bool {
         receiver.try_recv().is_ok_and(|grant| {
             // Kept, as whoever gets it would.
-            std::mem::forget(grant);
+            std::mem::forget(grant.unwrap());
             true
         })
     }
@@ -259,8 +266,8 @@ mod tests {
         let server = server(1, 2);
         let seat = server.seat().unwrap();
         assert!(server.seat().is_none());
-        let (mut first, mut second) = (server.wait().unwrap(), server.wait().unwrap());
-        assert_eq!(server.wait().unwrap_err(), Full);
+        let (mut first, mut second) = (server.wait(1).unwrap(), server.wait(1).unwrap());
+        assert_eq!(server.wait(1).unwrap_err(), Full);
         drop(seat);
         assert!(server.seat().is_none(), "a newcomer does not overtake");
         assert!(granted(&mut first) && !granted(&mut second));
@@ -268,13 +275,28 @@ mod tests {
     }
 
     #[test]
+    fn clients_take_turns_and_one_that_has_the_most_waiting_makes_room_for_another() {
+        let server = server(1, 4);
+        let seat = server.seat().unwrap();
+        let mut crowd: Vec<Waits> = (0..4).map(|_| server.wait(1).unwrap()).collect();
+        assert_eq!(server.wait(1).unwrap_err(), Full);
+        let mut other = server.wait(2).unwrap();
+        assert!(matches!(crowd[3].try_recv(), Ok(Err(Full))), "the last of the crowd made room");
+        assert_eq!(server.seats.waiting(), 4);
+        drop(seat);
+        let Ok(Ok(Grant::Open(seat))) = crowd[0].try_recv() else { panic!("the first waits longest") };
+        drop(seat);
+        assert!(granted(&mut other) && !granted(&mut crowd[1]), "it is the other client's turn");
+    }
+
+    #[test]
     fn a_waiter_that_has_gone_is_passed_over_and_its_place_can_be_taken() {
         let server = server(1, 2);
         let seat = server.seat().unwrap();
-        let gone = server.wait().unwrap();
-        let mut second = server.wait().unwrap();
+        let gone = server.wait(1).unwrap();
+        let mut second = server.wait(1).unwrap();
         drop(gone);
-        let mut third = server.wait().unwrap();
+        let mut third = server.wait(1).unwrap();
         drop(seat);
         assert!(granted(&mut second) && !granted(&mut third));
     }
@@ -283,7 +305,7 @@ mod tests {
     fn a_grant_that_is_not_taken_comes_free_again() {
         let server = server(1, 2);
         let seat = server.seat().unwrap();
-        let (untaken, mut next) = (server.wait().unwrap(), server.wait().unwrap());
+        let (untaken, mut next) = (server.wait(1).unwrap(), server.wait(1).unwrap());
         drop(seat);
         drop(untaken);
         assert!(granted(&mut next));
@@ -293,7 +315,7 @@ mod tests {
     #[test]
     fn what_was_free_before_anybody_waited_is_given_at_once() {
         let server = server(1, 1);
-        let mut waiter = server.wait().unwrap();
+        let mut waiter = server.wait(1).unwrap();
         assert!(granted(&mut waiter));
     }
 
@@ -302,7 +324,7 @@ mod tests {
         let server = server(100, 100);
         let mut opening: Vec<_> = std::iter::from_fn(|| server.seat()).collect();
         assert_eq!(opening.len(), MAX_OPENING);
-        let (mut first, mut second) = (server.wait().unwrap(), server.wait().unwrap());
+        let (mut first, mut second) = (server.wait(1).unwrap(), server.wait(1).unwrap());
         assert!(!granted(&mut first));
         let open = opening.pop().unwrap().opened();
         assert!(granted(&mut first) && !granted(&mut second), "one is open");
@@ -322,7 +344,7 @@ mod tests {
                 s.spawn(|| {
                     for _ in 0..2_000 {
                         let seat = server.seat().unwrap_or_else(|| {
-                            match server.wait().unwrap().blocking_recv().unwrap() {
+                            match server.wait(1).unwrap().blocking_recv().unwrap().unwrap() {
                                 Grant::Open(seat) => seat,
                                 Grant::Use(_) => panic!("there are no connections"),
                             }

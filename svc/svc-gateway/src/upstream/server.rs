@@ -180,6 +180,11 @@ impl Server {
         self.blame.concerns(client)
     }
 
+    /// Whether it is known to be healthy and has passed its last health check.
+    pub(super) fn passes_checks(&self) -> bool {
+        self.health.load(Ordering::Relaxed) == HEALTHY && self.contradictions.load(Ordering::Relaxed) == 0
+    }
+
     /// What a client's request that went well says of the server.
     pub(super) fn answered(&self, client: ClientId, now: Moment) {
         self.blame.answered(client, now);

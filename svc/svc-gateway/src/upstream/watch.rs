@@ -49,7 +49,7 @@ pub(crate) const WAITING_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests whose server has `max_conns` connections",
     to: "connections that come free, on any core",
-    doc: "first come, first served, within the request's deadline; one per server, `max_waiting` long",
+    doc: "tenants take turns, within the request's deadline, and the one with the most waiting makes room; one per server, `max_waiting` long",
 };
 
 /// Starts the task of health checks and name resolution.

@@ -253,7 +253,7 @@ impl GossipConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransportConfig {
-    /// Connections in all; more are refused.
+    /// Connections in all; more are refused. At most a quarter of the files that the process may open is used.
     pub max_conns: usize,
     /// The maximum number of connections from one address; 0 means a quarter of `max_conns`. An IPv6 /64 counts as
     /// one address.

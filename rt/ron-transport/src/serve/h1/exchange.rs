@@ -159,6 +159,7 @@ where
     IO: AsyncRead + AsyncWrite + HangUp + Unpin,
     S: Service,
 {
+    state.conn.asks();
     let mut call = pin!(state.service.call(&state.conn, request));
     poll_fn(|cx| {
         if state.has_given_up() {

@@ -1,12 +1,12 @@
-//! Who waits for a check: addresses in turn, and when there is no more room, an address that has the most waiting makes room.
+//! A bounded queue in which clients take turns: when there is no more room, a client that has the most waiting makes room.
 //!
-//! So a crowd of guesses from a few addresses costs a new address one check per crowded address, and never its place.
+//! So a crowd from a few clients costs a new one a turn of each of them, and never its place.
 
 use std::collections::VecDeque;
 
 /// Waiting items of several keys, limited together. Keys take turns; the items of one key are first in, first out.
 #[derive(Debug)]
-pub(super) struct Line<K, T> {
+pub(crate) struct Turns<K, T> {
     /// The keys with waiting items, in the order of their turns. At most as many as there are items.
     turns: VecDeque<(K, VecDeque<T>)>,
     len: usize,
@@ -15,7 +15,7 @@ pub(super) struct Line<K, T> {
 
 /// What became of an item that was put in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entered<T> {
+pub(crate) enum Entered<T> {
     /// The item waits for its turn.
     Waits,
     /// It waits in the place of this one, the last of the key with the most.
@@ -24,18 +24,23 @@ pub(super) enum Entered<T> {
     Refused(T),
 }
 
-impl<K: PartialEq, T> Line<K, T> {
-    pub(super) fn new(capacity: usize) -> Self {
+impl<K: PartialEq, T> Turns<K, T> {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self { turns: VecDeque::new(), len: 0, capacity }
     }
 
     /// The number of items that wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    /// Has so many items wait at most from now on. Those beyond a lower number stay.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// Puts an item in behind those of its key.
-    pub(super) fn enter(&mut self, key: K, item: T) -> Entered<T> {
+    pub(crate) fn enter(&mut self, key: K, item: T) -> Entered<T> {
         let own = self.turns.iter().find(|(of, _)| *of == key).map_or(0, |(_, items)| items.len());
         let displaced = match self.len < self.capacity {
             true => None,
@@ -61,7 +66,7 @@ impl<K: PartialEq, T> Line<K, T> {
     }
 
     /// Takes the next item; its key has its next turn after all others.
-    pub(super) fn next(&mut self) -> Option<T> {
+    pub(crate) fn next(&mut self) -> Option<T> {
         let (key, mut items) = self.turns.pop_front()?;
         let item = items.pop_front();
         self.len -= usize::from(item.is_some());
@@ -71,8 +76,15 @@ impl<K: PartialEq, T> Line<K, T> {
         item
     }
 
+    /// Drops the items that have gone, if there is no more room.
+    pub(crate) fn forget_if_full(&mut self, has_gone: impl Fn(&T) -> bool) {
+        if self.len >= self.capacity {
+            self.retain(|item| !has_gone(item));
+        }
+    }
+
     /// Drops the items that are no longer wanted.
-    pub(super) fn retain(&mut self, is_wanted: impl Fn(&T) -> bool) {
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(&T) -> bool) {
         for (_, items) in &mut self.turns {
             items.retain(&is_wanted);
         }
@@ -85,40 +97,40 @@ impl<K: PartialEq, T> Line<K, T> {
 mod tests {
     use super::*;
 
-    fn line(capacity: usize, keys: &str) -> Line<char, usize> {
-        let mut line = Line::new(capacity);
+    fn turns_of(capacity: usize, keys: &str) -> Turns<char, usize> {
+        let mut turns = Turns::new(capacity);
         for (number, key) in keys.chars().enumerate() {
-            assert_eq!(line.enter(key, number), Entered::Waits);
+            assert_eq!(turns.enter(key, number), Entered::Waits);
         }
-        line
+        turns
     }
 
-    fn rest(mut line: Line<char, usize>) -> Vec<usize> {
-        std::iter::from_fn(|| line.next()).collect()
+    fn rest(mut turns: Turns<char, usize>) -> Vec<usize> {
+        std::iter::from_fn(|| turns.next()).collect()
     }
 
     #[test]
     fn keys_take_turns_and_each_is_first_in_first_out() {
-        assert_eq!(rest(line(9, "aaabbc")), [0, 3, 5, 1, 4, 2]);
+        assert_eq!(rest(turns_of(9, "aaabbc")), [0, 3, 5, 1, 4, 2]);
     }
 
     #[test]
     fn when_it_is_full_the_last_of_the_key_with_the_most_makes_room() {
-        let mut line = line(4, "aaab");
-        assert_eq!(line.enter('c', 10), Entered::InPlaceOf(2));
-        assert_eq!(line.enter('a', 11), Entered::Refused(11), "its own key has the most");
-        assert_eq!(line.enter('b', 12), Entered::Refused(12), "it would have as many as the other");
-        assert_eq!(line.len(), 4);
-        assert_eq!(rest(line), [0, 3, 10, 1]);
+        let mut turns = turns_of(4, "aaab");
+        assert_eq!(turns.enter('c', 10), Entered::InPlaceOf(2));
+        assert_eq!(turns.enter('a', 11), Entered::Refused(11), "its own key has the most");
+        assert_eq!(turns.enter('b', 12), Entered::Refused(12), "it would have as many as the other");
+        assert_eq!(turns.len(), 4);
+        assert_eq!(rest(turns), [0, 3, 10, 1]);
     }
 
     #[test]
     fn what_is_no_longer_wanted_makes_room() {
-        let mut line = line(3, "aab");
-        line.retain(|number| *number == 1);
-        assert_eq!(line.len(), 1);
-        assert_eq!(line.enter('b', 7), Entered::Waits);
-        assert_eq!(rest(line), [1, 7]);
-        assert!(rest(Line::new(1)).is_empty());
+        let mut turns = turns_of(3, "aab");
+        turns.retain(|number| *number == 1);
+        assert_eq!(turns.len(), 1);
+        assert_eq!(turns.enter('b', 7), Entered::Waits);
+        assert_eq!(rest(turns), [1, 7]);
+        assert!(rest(Turns::new(1)).is_empty());
     }
 }
