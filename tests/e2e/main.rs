@@ -6,6 +6,7 @@
     reason = "tests drive the program from outside and fail with the reason"
 )]
 
+mod acme;
 mod applications;
 mod clients;
 mod demo;

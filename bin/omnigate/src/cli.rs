@@ -89,6 +89,13 @@ enum Command {
         /// configuration file, or `node.data_dir` or `gateway.cache.disk_bytes` is set.
         #[arg(long, requires = "to")]
         cache: bool,
+        /// Obtain a certificate for this DNS name from Let's Encrypt and renew it; listens on ports 443 and 80, unless
+        /// `--listen` or a setting says otherwise. May be repeated. You agree to the CA's terms of service.
+        #[arg(long, value_name = "NAME")]
+        acme: Vec<String>,
+        /// The address at which the CA may reach you.
+        #[arg(long, value_name = "ADDRESS", requires = "acme")]
+        acme_email: Option<String>,
         /// Listen on this address, such as `0.0.0.0:8080`.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddr>,
@@ -493,8 +500,9 @@ impl Cli {
         Ok(match self.command {
             Command::Up { config, to } => Task::Up(passing_to(config.resolve()?, to.as_ref(), false)),
             Command::Demo { length, epoch } => Task::Demo(demo::Plan { length, epoch }),
-            Command::Gateway { config, to, cache, listen } => {
+            Command::Gateway { config, to, cache, acme, acme_email, listen } => {
                 let source = config.resolve()?.only("gateway").listening(listen.as_ref());
+                let source = source.certified(&acme, acme_email);
                 Task::Up(passing_to(source, to.as_ref(), cache))
             }
             Command::Edge { config, pack, dir, fallback, allow_origin, listen } => {

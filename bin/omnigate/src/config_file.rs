@@ -32,6 +32,8 @@ const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], 
 const TIMEOUT_TO: &str = "gateway.upstream.to.timeout";
 /// The settings that say whether and where responses are stored on the disk.
 const CACHE_ON_DISK: [&str; 2] = ["gateway.cache.disk_bytes", "node.data_dir"];
+/// Where a gateway listens that obtains certificates: a CA asks there.
+const PORTS: [(&str, &str); 2] = [("gateway.listen", "0.0.0.0:443"), ("gateway.redirect_http", "0.0.0.0:80")];
 /// The file that is used if there is one and none is named.
 pub(crate) const DEFAULT_FILE: &str = "omnigate.toml";
 /// Begins the names of all environment variables that are settings.
@@ -112,6 +114,26 @@ impl ConfigSource {
     /// The same, with a gateway that listens there, if it is given.
     pub(crate) fn listening(mut self, listen: Option<&ListenAddr>) -> Self {
         self.flags.extend(listen.map(|addr| ("gateway.listen".to_owned(), addr.to_string())));
+        self
+    }
+
+    /// The same, with a gateway that obtains certificates for these names, if any are given. It listens on the ports of HTTPS
+    /// and HTTP, unless a setting says otherwise.
+    pub(crate) fn certified(mut self, names: &[String], email: Option<String>) -> Self {
+        if names.is_empty() {
+            return self;
+        }
+        let list = names.iter().map(|name| toml::Value::String(name.clone())).collect();
+        self.flags.extend([
+            ("gateway.acme.names".to_owned(), toml::Value::Array(list).to_string()),
+            ("gateway.acme.agree_tos".to_owned(), "true".to_owned()),
+        ]);
+        self.flags.extend(email.map(|email| ("gateway.acme.email".to_owned(), email)));
+        for (setting, value) in PORTS {
+            if self.file.is_none() && !self.sets(setting) {
+                self.flags.push((setting.to_owned(), value.to_owned()));
+            }
+        }
         self
     }
 

@@ -17,7 +17,8 @@ use crate::settings::{LedgerConfig, NodeConfig};
 
 /// What begins the names of everything that a node keeps in its data folder. What is inside of a folder is out of reach
 /// with the folder.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
+    "acme",
     "cas",
     "gateway-cache",
     "outboards",

@@ -144,7 +144,7 @@ pub(crate) fn enter(config: &Snapshot, file: Option<&Path>, is_successor: bool) 
         None if node.sandbox == SandboxMode::Off => Sandbox { files: Files::Off, calls: Calls::Off },
         None => {
             let files = restrict_files(config, file, scopes(is_successor))?;
-            Sandbox { files, calls: restrict_calls(node.upgrades) }
+            Sandbox { files, calls: restrict_calls(folders::starts_programs(config)) }
         }
     };
     let lacking = match &sandbox {

@@ -7,7 +7,7 @@ use std::path::Path;
 use ron_kernel::config::{Origin, Snapshot};
 use ron_transport::addr::ListenAddr;
 use svc_edge::EdgeConfig;
-use svc_gateway::{AuthConfig, GatewayConfig};
+use svc_gateway::{AcmeChallenge, AuthConfig, GatewayConfig};
 
 /// Something that cannot work.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,11 +99,42 @@ impl Findings<'_> {
             });
         }
         self.passwords(gateway);
-        if gateway.redirect_http.is_some() && gateway.tls.server_config().is_none() {
+        self.certificates(gateway);
+        if gateway.redirect_http.is_some() && !gateway.has_tls() {
             self.add(
                 "gateway.redirect_http".to_owned(),
                 "clients are sent to HTTPS, which this gateway does not speak".to_owned(),
                 "set gateway.tls.cert_path and key_path, unless a proxy in front terminates TLS",
+            );
+        }
+    }
+
+    /// Names that certificates are obtained for and that no route answers, and a challenge that no CA can reach.
+    fn certificates(&mut self, gateway: &GatewayConfig) {
+        if !gateway.has_acme() {
+            return;
+        }
+        for (index, name) in gateway.acme.names.iter().enumerate() {
+            if !gateway.has_route_for(name) {
+                self.add(
+                    format!("gateway.acme.names[{index}]"),
+                    format!("no route has the host {name}, so its clients are answered 404"),
+                    "add the name to a route's `host`, or remove it here",
+                );
+            }
+        }
+        let (path, addr, port) = match gateway.acme.challenge {
+            AcmeChallenge::Http01 => ("gateway.redirect_http", gateway.redirect_http.as_ref(), 80),
+            AcmeChallenge::TlsAlpn01 => ("gateway.listen", Some(&gateway.listen), 443),
+            AcmeChallenge::Dns01 => return,
+        };
+        if let Some(ListenAddr::Tcp(addr)) = addr
+            && addr.ip().is_loopback()
+        {
+            self.add(
+                path.to_owned(),
+                format!("no CA reaches {addr} to check the names of gateway.acme; it asks on port {port}"),
+                "listen on 0.0.0.0, unless something on this machine passes that port on",
             );
         }
     }
@@ -114,7 +145,7 @@ impl Findings<'_> {
             ListenAddr::Tcp(addr) => !addr.ip().is_loopback(),
             _ => false,
         };
-        if !is_open || gateway.tls.server_config().is_some() || !gateway.trusted_proxies.is_empty() {
+        if !is_open || gateway.has_tls() || !gateway.trusted_proxies.is_empty() {
             return;
         }
         for (index, route) in gateway.route.iter().enumerate() {

@@ -7,13 +7,14 @@
 )]
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use ron_kernel::files;
+use rustix::process::{Gid, getegid, geteuid, getgroups};
 use zeroize::Zeroizing;
 
 /// What is wrong with a file. Messages name the file and the remedy, and carry nothing of what is in it.
@@ -96,7 +97,15 @@ pub fn read_public_or_pipe(path: &Path, limit: u64) -> Result<Vec<u8>, FileError
 /// # Errors
 /// [`FileError`] if it is missing, unreadable, no regular file, larger, or open to others.
 pub fn read_private(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
-    private(open_regular(path)?, path, limit)
+    private(open_regular(path)?, path, limit, Readers::Owner)
+}
+
+/// The same for a key that a program may have put there for several: a group that this process is in may read it too.
+///
+/// # Errors
+/// [`FileError`] if it is missing, unreadable, no regular file, larger, or open to others.
+pub fn read_shared_key(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+    private(open_regular(path)?, path, limit, Readers::OwnGroup)
 }
 
 /// The same for a command that reads once and may be given a pipe, whose writer it waits for.
@@ -104,7 +113,7 @@ pub fn read_private(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileE
 /// # Errors
 /// [`FileError`] if it is missing, unreadable, larger, or open to others.
 pub fn read_private_or_pipe(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
-    private(open(path)?, path, limit)
+    private(open(path)?, path, limit, Readers::Owner)
 }
 
 /// Writes a new file that its owner alone may use. Never overwrites; leaves nothing behind on failure. Blocking.
@@ -146,11 +155,34 @@ fn public(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-fn private(file: File, path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, FileError> {
+/// Who may read a key besides the superuser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    /// The owner of the file alone.
+    Owner,
+    /// Its owner, and its group if this process is in that too.
+    OwnGroup,
+}
+
+impl Readers {
+    /// Whether nobody else has a right to a file.
+    fn are_alone(self, metadata: &Metadata) -> bool {
+        let others = metadata.permissions().mode() & 0o077;
+        others == 0 || self == Self::OwnGroup && others == 0o040 && is_own_group(metadata.gid())
+    }
+}
+
+/// Whether this process is in a group; the superuser is in all of them.
+fn is_own_group(gid: u32) -> bool {
+    let is_it = |group: Gid| group.as_raw() == gid;
+    geteuid().is_root() || is_it(getegid()) || getgroups().is_ok_and(|groups| groups.into_iter().any(is_it))
+}
+
+fn private(file: File, path: &Path, limit: u64, readers: Readers) -> Result<Zeroizing<Vec<u8>>, FileError> {
     // Asked of the open file, so that nobody can swap the path between the check and the read.
     let metadata = file.metadata().map_err(|source| unreadable(path, source))?;
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
+    if !readers.are_alone(&metadata) {
+        let mode = metadata.permissions().mode() & 0o7777;
         return Err(FileError::KeyPermissions { path: path.to_owned(), mode });
     }
     // Room for all of it at once: a buffer that grows leaves copies of the key behind.

@@ -5,7 +5,7 @@ use rustls_pki_types::CertificateDer;
 use crate::{
     frame_guard,
     h1::request::replay,
-    tls::{certificate::ClientCertificate, der},
+    tls::{RenewalId, certificate::ClientCertificate, der},
 };
 
 /// How deep values inside values are followed.
@@ -16,6 +16,9 @@ const DEEPEST: u8 = 16;
 /// # Panics
 /// If a value is not a piece of the bytes, or if what is cut off is read as whole.
 pub fn der(bytes: &[u8]) {
+    if let Some(id) = RenewalId::of(bytes) {
+        assert!(bytes.len() > id.authority_key.len() + id.serial.len(), "both are parts of it");
+    }
     values(bytes, DEEPEST);
     // Whatever it is, it is read or not; a field that is made of it is one.
     drop(ClientCertificate::of(&CertificateDer::from(bytes)));

@@ -32,6 +32,7 @@ use types::Deadline;
 use crate::{
     AuthConfig, AuthError, GatewayConfig, RouteConfig,
     access_log::{AccessLog, OpenError, Output},
+    acme::{self, Acme, AcmeError, AcmeSettings, AcmeStatus},
     auth::{Auth, AuthFiles, JwtKeys},
     basic_auth::BasicAuth,
     cache::{CacheStoreError, RouteCache},
@@ -59,6 +60,9 @@ pub enum BuildError {
     /// The certificates cannot be used.
     #[error("gateway: {0}")]
     Tls(#[from] TlsError),
+    /// Certificates cannot be obtained as configured.
+    #[error("gateway: {0}")]
+    Acme(#[from] AcmeError),
     /// The keys of capabilities cannot be used.
     #[error("gateway: {0}")]
     Auth(#[from] AuthError),
@@ -120,6 +124,7 @@ pub struct Gateway {
     scope: Scope,
     shared: Arc<Shared>,
     ends: Ends,
+    acme: Acme,
     jwt: JwtKeys,
     auth_files: Arc<AuthFiles>,
     policies: Policies,
@@ -144,8 +149,9 @@ impl Gateway {
     ) -> Result<Arc<Self>, BuildError> {
         let config = settings.gateway;
         check_services(config, services.names())?;
-        let tls = load_tls(scope, config).await?;
         let resolver = Resolver::new(scope);
+        let acme = Acme::start(scope, &resolver);
+        let (tls, acme_settings) = load_tls(scope, config, settings.data_dir, &acme).await?;
         let auth_files = Arc::new(AuthFiles::default());
         let keys = load_keys(scope, &auth_files, (settings.auth, config)).await?;
         let jwt = JwtKeys::new(scope, &resolver, settings, keys.jwks.clone());
@@ -161,11 +167,11 @@ impl Gateway {
         let policies: Policies =
             built.into_iter().map(|policy| Arc::new(ArcSwap::from_pointee(policy))).collect();
         ends.upstreams.commit(groups);
-        let redirect = redirect::listener(scope, config, inherited, &policies, &shared)?;
+        let redirect = redirect::listener(scope, config, inherited, &policies, &shared, acme.answers())?;
         let server = HttpServer::start(
             scope,
             Roles { worker: Some(&WORKER), ..Roles::default() },
-            listen_plan(config, Some(listener), tls),
+            listen_plan(config, Some(listener), tls.clone()),
             |core| Proxy::new(scope, core, &policies, Arc::clone(&shared), access_log.for_core()),
         );
         sweeper::start(scope, &ends.upstreams);
@@ -176,11 +182,15 @@ impl Gateway {
             well.map_err(BuildError::Unwell)?;
         }
         sample(scope, &policies, &ends.upstreams);
+        let shown = server.clone();
+        acme::publish(scope, &acme, move || shown.certificates());
+        acme.follow(acme_settings, tls.as_ref());
         let (scope, data_dir) = (scope.clone(), settings.data_dir.map(ToOwned::to_owned));
         Ok(Arc::new(Self {
             scope,
             shared,
             ends,
+            acme,
             jwt,
             auth_files,
             policies,
@@ -235,6 +245,11 @@ impl Gateway {
         self.server.certificates()
     }
 
+    /// The names that certificates are obtained for.
+    pub(crate) fn acme_status(&self) -> Arc<Vec<AcmeStatus>> {
+        self.acme.status()
+    }
+
     pub(crate) fn upstreams(&self) -> &Upstreams {
         &self.ends.upstreams
     }
@@ -247,7 +262,8 @@ impl Gateway {
     async fn follow(&self, new: Arc<Snapshot>) -> Result<Commit, BuildError> {
         let (config, auth) = (new.get::<GatewayConfig>(), new.get::<AuthConfig>());
         check_services(&config, self.ends.services.names())?;
-        let tls = load_tls(&self.scope, &config).await?;
+        let (tls, acme_settings) =
+            load_tls(&self.scope, &config, self.data_dir.as_deref(), &self.acme).await?;
         let keys = load_keys(&self.scope, &self.auth_files, (&auth, &config)).await?;
         let (jwt, jwks, checks) = (self.jwt.clone(), keys.jwks.clone(), Arc::new(keys.auth(&self.jwt)));
         let listener = self.server.bind(&config.listen, BindOptions::default())?;
@@ -259,6 +275,7 @@ impl Gateway {
         let (upstreams, shared, server) =
             (self.ends.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
+        let acme = self.acme.clone();
         self.shared.prepare_cache(&self.scope, &config, self.data_dir.as_deref()).await?;
         Ok(Box::new(move || {
             upstreams.commit(groups);
@@ -272,7 +289,8 @@ impl Gateway {
             }
             let gone = |route: &&Arc<Route>| routes_of(&config).all(|kept| kept.label() != &*route.label);
             before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
-            server.commit(listen_plan(&config, listener, tls));
+            server.commit(listen_plan(&config, listener, tls.clone()));
+            acme.follow(acme_settings, tls.as_ref());
             access_log.commit(&config.access_log, output);
         }))
     }
@@ -284,15 +302,24 @@ impl Reconfigure for Gateway {
     }
 }
 
-async fn load_tls(scope: &Scope, config: &GatewayConfig) -> Result<Option<ServerTls>, BuildError> {
-    let Some(tls) = config.tls.server_config() else {
-        return Ok(None);
+/// The certificates of the listener, if it speaks TLS, and what is needed to obtain more, if that is wanted.
+async fn load_tls(
+    scope: &Scope,
+    config: &GatewayConfig,
+    data_dir: Option<&Path>,
+    acme: &Acme,
+) -> Result<(Option<ServerTls>, Option<AcmeSettings>), BuildError> {
+    let (config, data_dir) = (config.clone(), data_dir.map(ToOwned::to_owned));
+    let load = move || -> Result<_, BuildError> {
+        let acme = AcmeSettings::load(&config, data_dir.as_deref())?;
+        let tls = acme.as_ref().map(AcmeSettings::server_config).or_else(|| config.tls.server_config());
+        Ok((tls.map(|tls| ServerTls::load(&tls)).transpose()?, acme))
     };
-    let loaded = scope.blocking().run("load certificates", move || ServerTls::load(&tls)).await??;
-    for warning in loaded.warnings() {
+    let (tls, settings) = scope.blocking().run("load certificates", load).await??;
+    for warning in tls.iter().flat_map(ServerTls::warnings) {
         tracing::warn!(%warning, "certificate");
     }
-    Ok(Some(loaded))
+    Ok((tls.map(|tls| tls.answering(acme.answers().handshakes())), settings))
 }
 
 fn listen_plan(config: &GatewayConfig, listener: Option<Listener>, tls: Option<ServerTls>) -> ListenPlan {

@@ -1,6 +1,7 @@
 //! The `[gateway]` table of the configuration file, and `[auth]` beside it.
 
 mod access_log;
+mod acme;
 mod auth;
 mod basic_auth;
 mod browser;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::jwt::ClaimRule;
 
 pub use access_log::{AccessFormat, AccessLogConfig};
+pub use acme::{AcmeChallenge, AcmeConfig};
 pub use auth::{AuthConfig, IssuerConfig};
 pub use basic_auth::BasicAuthConfig;
 pub use browser::{CorsConfig, SecurityHeaders};
@@ -105,6 +107,8 @@ pub struct GatewayConfig {
     pub limits: LimitsConfig,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
+    /// Certificates that the gateway obtains and renews itself, by ACME.
+    pub acme: AcmeConfig,
     /// Clients that start each connection with a PROXY header: addresses and networks such as `10.0.0.0/8`, or
     /// `unix`.
     pub proxy_protocol: Vec<TrustedSource>,
@@ -155,6 +159,7 @@ impl Default for GatewayConfig {
             strict_boot: false,
             limits: LimitsConfig::default(),
             tls: TlsConfig::default(),
+            acme: AcmeConfig::default(),
             proxy_protocol: Vec::new(),
             trusted_proxies: Vec::new(),
             tenant_from: vec![TenantSource::Capability, TenantSource::Ip],
@@ -182,7 +187,8 @@ impl Table for GatewayConfig {
         self.check_conns(danger_ok, problems);
         self.check_waits(danger_ok, problems);
         self.limits.check(danger_ok, problems);
-        self.tls.check(problems);
+        self.tls.check_beside(self.acme.agree_tos, problems);
+        self.check_acme(problems);
         self.access_log.check(problems);
         self.cache.check(danger_ok, problems);
         self.fair_queue.check(danger_ok, problems);
@@ -210,12 +216,12 @@ impl Table for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Whether responses are stored on the disk.
+    /// Whether something is kept on the disk: responses, or certificates that are obtained.
     #[must_use]
     pub fn stores_on_disk(&self) -> bool {
-        self.enabled
-            && self.cache.disk_bytes.as_u64() > 0
-            && self.route.iter().any(|route| route.cache.is_some())
+        let stores_responses =
+            self.cache.disk_bytes.as_u64() > 0 && self.route.iter().any(|route| route.cache.is_some());
+        self.has_acme() || self.enabled && stores_responses
     }
 
     fn check_conns(&self, danger_ok: bool, problems: &mut Problems) {

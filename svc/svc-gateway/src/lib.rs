@@ -8,6 +8,7 @@
 //! Everything on that path happens on the core that owns the connection; what cores share is read-only or atomic.
 
 mod access_log;
+mod acme;
 mod admission;
 mod auth;
 mod basic_auth;
@@ -52,17 +53,18 @@ mod upstream;
 pub mod views;
 
 pub use access_log::OpenError as AccessLogError;
+pub use acme::{AcmeError, AcmeSettings, AcmeStatus};
 pub use auth::{AuthError, AuthFiles, Doubt, load_auth, load_revoked, load_root_key};
 pub use build::{BuildError, Gateway, GatewaySettings};
 pub use cache::{CacheStatusReport, CacheStoreError, Purge, PurgeError, StoredVariant};
 pub use config::{
-    AccessFormat, AccessLogConfig, Auth, AuthConfig, BasicAuthConfig, BreakerConfig, CacheConfig,
-    ClaimWanted, ClassWeights, ClientAuth, CompressCoding, CompressConfig, CorsConfig, DrrConfig,
-    EjectConfig, EndpointConfig, FairQueueConfig, ForwardAuthConfig, GatewayConfig, HeaderRulesConfig,
-    HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order, PartConfig, PartPath,
-    PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RespondConfig, RetryConfig, RouteCacheConfig,
-    RouteConfig, SecurityHeaders, SniConfig, SplitConfig, TenantSource, TlsConfig, UnknownSource,
-    UpstreamConfig, UpstreamTlsConfig, ViewConfig,
+    AccessFormat, AccessLogConfig, AcmeChallenge, AcmeConfig, Auth, AuthConfig, BasicAuthConfig,
+    BreakerConfig, CacheConfig, ClaimWanted, ClassWeights, ClientAuth, CompressCoding, CompressConfig,
+    CorsConfig, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, ForwardAuthConfig, GatewayConfig,
+    HeaderRulesConfig, HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order,
+    PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RespondConfig,
+    RetryConfig, RouteCacheConfig, RouteConfig, SecurityHeaders, SniConfig, SplitConfig, TenantSource,
+    TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};

@@ -20,6 +20,7 @@ use types::{Reason, Refusal};
 
 use crate::{
     GatewayConfig,
+    acme::Answers,
     client_addr::Client,
     config::{Flaw, RedirectConfig},
     message::Survey,
@@ -99,9 +100,11 @@ impl Redirect {
     }
 }
 
-/// The redirect listener's handler on one core: everybody is sent to HTTPS, as often as their address may ask.
+/// The redirect listener's handler on one core: everybody is sent to HTTPS, as often as their address may ask. An authority
+/// that checks a name finds its answer, however often it asks.
 #[derive(Debug)]
 pub(crate) struct ToHttps {
+    answers: Answers,
     redirect: Redirect,
     policy: Arc<ArcSwap<Policy>>,
     shared: Arc<Shared>,
@@ -111,6 +114,9 @@ impl Service for ToHttps {
     type PerConn = ();
 
     async fn call(&self, conn: &Arc<Conn<()>>, request: Request) -> Result<Response, Refusal> {
+        if let Some(answer) = self.answers.answer(&request) {
+            return Ok(answer);
+        }
         let (mut survey, now) = (Survey::of(&request), self.shared.clock.now());
         let policy = self.policy.load();
         let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
@@ -148,6 +154,7 @@ pub(crate) fn listener(
     inherited: &mut Inherited,
     policies: &Policies,
     shared: &Arc<Shared>,
+    answers: &Answers,
 ) -> Result<Option<HttpServer<ToHttps>>, BindError> {
     let Some(addr) = &config.redirect_http else { return Ok(None) };
     let plan = ListenPlan {
@@ -159,6 +166,7 @@ pub(crate) fn listener(
     let roles = Roles { listener: &REDIRECT_LISTENER, ..Roles::default() };
     let redirect = Redirect::to_https(https_port(config));
     Ok(Some(HttpServer::start(scope, roles, plan, |core| ToHttps {
+        answers: answers.clone(),
         redirect: redirect.clone(),
         policy: Arc::clone(&policies[core]),
         shared: Arc::clone(shared),
@@ -167,8 +175,8 @@ pub(crate) fn listener(
 
 /// Where clients find HTTPS: here, or at the proxy that terminates TLS in front of us.
 pub(crate) fn https_port(config: &GatewayConfig) -> u16 {
-    match (&config.listen, config.tls.server_config()) {
-        (ListenAddr::Tcp(addr), Some(_)) => addr.port(),
+    match &config.listen {
+        ListenAddr::Tcp(addr) if config.has_tls() => addr.port(),
         _ => HTTPS_PORT,
     }
 }

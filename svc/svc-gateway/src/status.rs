@@ -6,7 +6,7 @@ use ron_transport::tls::ServedCertificate;
 use serde::Serialize;
 
 use crate::{
-    Gateway,
+    AcmeStatus, Gateway,
     tenant::{LATENCY_BOUNDS_MS, TenantKey, Tenants, Totals},
 };
 
@@ -20,6 +20,8 @@ pub struct GatewayStatus {
     pub listen: String,
     /// The certificates that it shows to clients; none without TLS.
     pub certificates: Vec<CertificateStatus>,
+    /// The names that it obtains certificates for, by ACME.
+    pub acme: Vec<AcmeStatus>,
     /// The slots in use and the admission queue.
     pub slots: SlotsStatus,
     /// Upper bounds of each tenant's `latency`, in milliseconds; the last bucket has none.
@@ -170,6 +172,7 @@ impl Gateway {
         GatewayStatus {
             listen: self.local_addr().to_string(),
             certificates: self.certificates().into_iter().map(CertificateStatus::from).collect(),
+            acme: self.acme_status().to_vec(),
             slots: shared.admission.look(&mut tenants),
             latency_bounds_ms: &LATENCY_BOUNDS_MS,
             known_tenants: shared.tenants.len(),

@@ -11,6 +11,7 @@ use ron_transport::{
 
 use crate::{
     access_log::{ACCESS_LOG_QUEUE, ACCESS_LOG_WRITER},
+    acme::{self, ACME_RENEWER},
     admission::{self, SCHED, WORK},
     cache::{self, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
     jwt::VERIFIER_KEY_REFRESHER,
@@ -42,6 +43,8 @@ pub static TOPOLOGY: Topology = Topology {
         "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
         "A stored response is given out with the body that was stored with it, verified when it is read from the disk, or not \
          at all.",
+        "Serving never waits for an authority: certificates are obtained beside it, one at a time, and an outage of the \
+         authority changes nothing that is served.",
         "A drain answers what is in flight before it closes a connection.",
     ],
     tasks: &[
@@ -52,6 +55,7 @@ pub static TOPOLOGY: Topology = Topology {
         TRANSFER_WATCH,
         UPSTREAM_WATCH,
         VERIFIER_KEY_REFRESHER,
+        ACME_RENEWER,
         ACCESS_LOG_WRITER,
         CACHE_WRITER,
     ],
@@ -96,6 +100,11 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
         doc: "a server that does not answer its health check; then the check has failed",
     },
     TimeoutSpec {
+        name: "acme.dns_hook_timeout",
+        default: Duration::from_secs(120),
+        doc: "one run of the program that changes a DNS zone; then it is killed, and the attempt has failed",
+    },
+    TimeoutSpec {
         name: "tunnel_idle_timeout",
         default: Duration::from_secs(60),
         doc: "an upgraded connection on which no byte passes, or one end does not read; then it closes",
@@ -108,11 +117,15 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
 ];
 
 /// The metrics of the gateway, besides those of admission.
-const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len() + cache::METRICS.len()] =
+const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len() + LATER_METRICS.len()] =
     joined(
         &joined::<_, { shared::METRICS.len() + upstream::METRICS.len() }>(
             &shared::METRICS,
             &upstream::METRICS,
         ),
-        &cache::METRICS,
+        &LATER_METRICS,
     );
+
+/// Those of the cache and of certificates.
+const LATER_METRICS: [MetricSpec; cache::METRICS.len() + acme::METRICS.len()] =
+    joined(&cache::METRICS, &acme::METRICS);

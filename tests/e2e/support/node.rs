@@ -59,18 +59,25 @@ impl Node {
 
     /// Starts a node whose standard output nobody reads.
     pub(crate) fn start_unread(gateway: &str) -> Self {
-        let mut node = Self::begin_with(tempfile::tempdir().unwrap(), gateway, Stdio::piped());
+        let mut node = Self::begin_with(tempfile::tempdir().unwrap(), free_addr(), gateway, Stdio::piped());
         node.wait_until_ready();
         node
     }
 
     /// The same as [`start_in`](Self::start_in) without waiting.
     pub(crate) fn begin_in(dir: tempfile::TempDir, gateway: &str) -> Self {
-        Self::begin_with(dir, gateway, Stdio::null())
+        Self::begin_with(dir, free_addr(), gateway, Stdio::null())
     }
 
-    fn begin_with(dir: tempfile::TempDir, gateway: &str, output: Stdio) -> Self {
-        let (gateway_addr, admin) = (free_addr(), free_addr());
+    /// Starts a node whose gateway listens there, and waits until it is ready.
+    pub(crate) fn start_at(addr: SocketAddr, dir: tempfile::TempDir, gateway: &str) -> Self {
+        let mut node = Self::begin_with(dir, addr, gateway, Stdio::null());
+        node.wait_until_ready();
+        node
+    }
+
+    fn begin_with(dir: tempfile::TempDir, gateway_addr: SocketAddr, gateway: &str, output: Stdio) -> Self {
+        let admin = free_addr();
         let text = config(gateway_addr, admin, gateway);
         write_config(dir.path(), &text);
         let child = spawn(dir.path(), &text, output);

@@ -4,14 +4,15 @@ use ron_kernel::config::{Snapshot, Table as _};
 use ron_transport::tls::{ClientTls, ServerTls};
 use svc_edge::EdgeConfig;
 use svc_gateway::{
-    AuthConfig, GatewayConfig, OBJECTS, check_services, check_users, jwt::JwksSettings, load_auth,
+    AcmeError, AcmeSettings, AuthConfig, GatewayConfig, OBJECTS, check_services, check_users,
+    jwt::JwksSettings, load_auth,
 };
 use svc_overlay::OverlayConfig;
 
 use crate::{
     config_file::ConfigSource,
     failure::{Failure, wants_color},
-    settings::AdminConfig,
+    settings::{AdminConfig, NodeConfig},
     unworkable,
 };
 
@@ -31,6 +32,13 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
     if gateway.enabled {
         check_upstreams(&gateway)?;
         check_users(&gateway).map_err(|error| Failure::bad_config(format!("gateway: {error}")))?;
+        if gateway.has_acme() {
+            let bad = |error| Failure::bad_config(format!("gateway: {error}"));
+            AcmeSettings::check(&gateway).map_err(bad)?;
+            if snapshot.get::<NodeConfig>().amnesia {
+                return Err(bad(AcmeError::Amnesia));
+            }
+        }
         let edge = snapshot.get::<EdgeConfig>().enabled.then_some(EdgeConfig::NAME);
         let objects = snapshot.get::<OverlayConfig>().enabled.then_some(OBJECTS);
         check_services(&gateway, edge.into_iter().chain(objects)).map_err(Failure::bad_config)?;
@@ -50,7 +58,11 @@ fn check_certificates(snapshot: &Snapshot) -> Result<(), Failure> {
         (AdminConfig::NAME, true, &admin.tls),
         ("overlay.api", overlay.enabled && overlay.api.enabled, &overlay.api.tls),
     ] {
-        let Some(tls) = tls.server_config().filter(|_| enabled) else { continue };
+        let has_own = !tls.cert_path.as_os_str().is_empty() || !tls.sni.is_empty();
+        if !enabled || !has_own {
+            continue;
+        }
+        let tls = tls.server_config_beside(Vec::new());
         let loaded =
             ServerTls::load(&tls).map_err(|error| Failure::bad_config(format!("{name}.tls: {error}")))?;
         for warning in loaded.warnings() {

@@ -36,6 +36,9 @@ const SYSTEM: [&str; 10] = [
 ];
 /// Where the system's loader and libraries are, which a successor is started with.
 const LIBRARIES: [&str; 5] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store"];
+/// Where the programs are that a hook may use.
+const PROGRAMS: [&str; 7] =
+    ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/lib", "/usr/libexec"];
 /// Files of the system that may be links to other folders.
 const LINKS: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
 /// What a successor's standard input is.
@@ -84,7 +87,7 @@ impl Folders {
         if config.get::<NodeConfig>().upgrades {
             let program = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
             folders.execute.extend(program);
-        } else {
+        } else if !starts_programs(config) {
             folders.read.append(&mut folders.execute);
         }
         folders.read.extend(file.into_iter().flat_map(around));
@@ -96,6 +99,10 @@ impl Folders {
                 Named::Read(path) => folders.read.extend(around(&path)),
                 Named::Write(path) => folders.write.extend(around(&path)),
                 Named::Data(path) => folders.write.push(path),
+                Named::Run(path) => {
+                    folders.execute.extend(around(&path));
+                    folders.execute.extend(PROGRAMS.iter().map(PathBuf::from));
+                }
             }
         }
         for list in [&mut folders.read, &mut folders.execute, &mut folders.write] {
@@ -114,10 +121,12 @@ impl Folders {
     fn outside(&self, config: &Snapshot) -> Option<PathBuf> {
         let readable: Vec<&PathBuf> = self.read.iter().chain(&self.execute).chain(&self.write).collect();
         let writable: Vec<&PathBuf> = self.write.iter().collect();
+        let executable: Vec<&PathBuf> = self.execute.iter().collect();
         named(config).into_iter().find_map(|named| {
             let (path, allowed) = match named {
                 Named::Read(path) => (path, &readable),
                 Named::Write(path) | Named::Data(path) => (path, &writable),
+                Named::Run(path) => (path, &executable),
             };
             let is_within = allowed.iter().any(|folder| is_beneath(&path, folder));
             (!is_within).then_some(path)
@@ -141,6 +150,8 @@ enum Named {
     Write(PathBuf),
     /// A folder that is ours.
     Data(PathBuf),
+    /// A program that is started.
+    Run(PathBuf),
 }
 
 /// Every path that a configuration names. A setting that names files must be known here: other texts, such as the paths
@@ -171,6 +182,7 @@ fn named(config: &Snapshot) -> Vec<Named> {
             path.parent().filter(|folder| *folder != node.data_dir).map(|folder| Named::Data(folder.into())),
         );
     }
+    found.extend(hook(config).map(Named::Run));
     if stores(config) {
         found.push(Named::Data(node.data_dir.clone()));
     }
@@ -218,6 +230,17 @@ fn texts(setting: &str, shown: &str) -> Vec<(String, String)> {
         Err(_) => found.push((key.to_owned(), shown.to_owned())),
     }
     found
+}
+
+/// The operator's program that the gateway starts, if there is one.
+fn hook(config: &Snapshot) -> Option<PathBuf> {
+    let gateway = config.get::<GatewayConfig>();
+    gateway.acme.dns_hook.first().filter(|_| gateway.has_acme()).map(PathBuf::from)
+}
+
+/// Whether the node starts programs: its successor, or a hook.
+pub(super) fn starts_programs(config: &Snapshot) -> bool {
+    config.get::<NodeConfig>().upgrades || hook(config).is_some()
 }
 
 /// Whether a service is enabled that keeps something in the data folder.

@@ -231,6 +231,38 @@ jwks_url = \"file:/no/such/keys.json\"
 }
 
 #[test]
+fn certificates_that_cannot_be_obtained_are_warned_of_or_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "\
+[gateway]
+listen = \"0.0.0.0:443\"
+redirect_http = \"127.0.0.1:8089\"
+acme = { agree_tos = true, names = [\"www.example.org\", \"app.example.org\"] }
+upstream.a.endpoints = [\"http://127.0.0.1:1\"]
+route = [{ path = \"/\", host = [\"www.example.org\"], upstream = \"a\" }]
+";
+    fs::write(dir.path().join("omnigate.toml"), file).unwrap();
+    let ran = cli(dir.path(), &["check"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok: omnigate.toml\n"), "{}", ran.err);
+    for message in [
+        "`gateway.acme.names[1]`: no route has the host app.example.org",
+        "`gateway.redirect_http`: no CA reaches 127.0.0.1:8089",
+    ] {
+        assert!(ran.err.contains(&format!("warning: {message}")), "{message}: {}", ran.err);
+    }
+    assert_eq!(ran.err.matches("warning:").count(), 2, "{}", ran.err);
+    for (set, why) in [
+        ("node.amnesia=true", "node.amnesia is on"),
+        ("gateway.acme.ca_path=missing.pem", "missing.pem does not exist"),
+        ("gateway.acme.agree_tos=false", "must be true"),
+    ] {
+        let ran = cli(dir.path(), &["check", "--set", set]);
+        assert!(ran.code == Some(2) && ran.err.contains(why), "{set}: {}", ran.err);
+    }
+    assert!(!dir.path().join("data").exists(), "a check writes nothing");
+}
+
+#[test]
 fn a_certificate_that_ends_soon_is_warned_of() {
     let dir = tempfile::tempdir().unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

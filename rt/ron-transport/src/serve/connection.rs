@@ -176,6 +176,9 @@ async fn run_tls<S: Service>(
             return end;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
+        Some(Err(HandshakeError::Challenge)) => {
+            tracing::debug!(peer = %info.peer, "an authority had its challenge answered");
+        }
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
         None => return End::NodeStops,
     }

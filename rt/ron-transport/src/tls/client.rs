@@ -69,8 +69,9 @@ impl ClientTls {
         let mut config = match &source.identity {
             None => builder.with_no_client_auth(),
             Some(files) => {
-                let key = identity::load(files, &provider)?.key;
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+                let own = identity::load(files, &provider)?;
+                own.warn();
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own.key)))
             }
         };
         config.alpn_protocols = checked_alpn(&source.alpn)?;

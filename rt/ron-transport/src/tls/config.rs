@@ -22,6 +22,8 @@ pub struct SniIdentity {
     pub identity: IdentityFiles,
     /// A DER file with the authority's OCSP response, which clients are shown with the certificate.
     pub ocsp_path: Option<PathBuf>,
+    /// Whether somebody renews it ahead of its end, so that its end is not warned of.
+    pub is_renewed: bool,
 }
 
 /// Whether clients show a certificate, and who must have signed it.
@@ -85,8 +87,8 @@ pub enum PqFallback {
 /// Everything a TLS listener is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTlsConfig {
-    /// Shown to clients that name no host, or an unknown one.
-    pub default: IdentityFiles,
+    /// Shown to clients that name no host, or an unknown one; without it, their handshake is refused with an alert.
+    pub default: Option<IdentityFiles>,
     /// A DER file with the authority's OCSP response for `default`, which clients are shown with the certificate.
     pub ocsp_path: Option<PathBuf>,
     /// Shown to clients that name the host.
@@ -107,8 +109,15 @@ pub struct ServerTlsConfig {
 impl ServerTlsConfig {
     /// One identity for every name, no client certificates, no ALPN, TLS 1.2 and up, hybrid preferred.
     pub fn new(default: IdentityFiles) -> Self {
+        Self { default: Some(default), ..Self::default() }
+    }
+}
+
+impl Default for ServerTlsConfig {
+    /// No identity at all.
+    fn default() -> Self {
         Self {
-            default,
+            default: None,
             ocsp_path: None,
             sni: Vec::new(),
             client_auth: ClientAuth::default(),

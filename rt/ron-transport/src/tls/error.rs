@@ -42,7 +42,7 @@ pub enum TlsError {
         /// The most that is read.
         limit: u64,
     },
-    /// Others than the owner may use the key file.
+    /// Others may use the key file than its owner and, if it belongs to a certificate, a group of this process.
     #[error("private key {} has mode {mode:04o} and is open to others than its owner; run: chmod 600 {}",
         .path.display(), .path.display())]
     KeyPermissions {
@@ -223,6 +223,10 @@ pub enum HandshakeError {
     /// The name to dial is neither a DNS name nor an address.
     #[error("\"{0}\" is neither a DNS name nor an IP address")]
     BadServerName(String),
+    /// The peer was an authority that looked for the answer to its challenge (RFC 8737), and got it. There is nothing more to
+    /// say on the connection.
+    #[error("the peer had its challenge for a certificate answered")]
+    Challenge,
     /// The connection broke during the handshake.
     #[error("the connection broke during the TLS handshake: {0}")]
     Io(io::Error),

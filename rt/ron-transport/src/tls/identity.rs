@@ -14,7 +14,10 @@ use rustls_pki_types::{
 
 use webpki::EndEntityCert;
 
-use super::{IdentityFiles, Roots, TlsError, TlsWarning, der};
+use super::{
+    IdentityFiles, Pq, RenewalId, Roots, TlsError, TlsWarning, der, provider::provider,
+    resolver::check_covers,
+};
 use crate::files;
 
 /// The most that is read from one file. A complete public CA bundle has about a quarter of it.
@@ -35,6 +38,41 @@ pub(super) struct Identity {
     pub(super) warning: Option<TlsWarning>,
     /// The last moment at which the leaf is valid, as Unix time; `None` if it says none that can be read.
     pub(super) not_after: Option<Duration>,
+}
+
+impl Identity {
+    /// Logs what an operator should know about the certificate.
+    pub(super) fn warn(&self) {
+        if let Some(warning) = &self.warning {
+            tracing::warn!("{warning}");
+        }
+    }
+}
+
+/// What is known of a certificate that lies in a file with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspected {
+    /// The first moment at which it is valid, as Unix time.
+    pub not_before: Duration,
+    /// The last moment at which it is valid, as Unix time.
+    pub not_after: Duration,
+    /// By what its authority knows it (RFC 9773); `None` if the certificate does not name its authority's key.
+    pub renewal_id: Option<RenewalId>,
+}
+
+/// Reads a certificate and its key and checks that they can be served to clients that ask for `name`. Blocking.
+///
+/// # Errors
+/// [`TlsError`].
+pub fn inspect(files: &IdentityFiles, name: &str) -> Result<Inspected, TlsError> {
+    let provider = provider(Pq::default());
+    let identity = load(files, &provider)?;
+    check_covers(&identity.key, &name.to_ascii_lowercase(), &files.cert_path)?;
+    let bad = || TlsError::BadCertificate { path: files.cert_path.clone() };
+    let not_before = not_before(&identity.key, &provider).ok_or_else(bad)?;
+    let leaf = identity.key.cert.first().ok_or_else(bad)?;
+    let renewal_id = RenewalId::of(leaf);
+    Ok(Inspected { not_before, not_after: identity.not_after.ok_or_else(bad)?, renewal_id })
 }
 
 /// Reads and checks one identity, and the OCSP response that goes with it.
@@ -85,8 +123,11 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { path: cert_path.clone() });
     }
-    let key = provider.key_provider.load_private_key(private_key(&source.key_path)?).map_err(|_| {
-        TlsError::UnsupportedKey { path: source.key_path.clone(), wanted: "an ECDSA, Ed25519 or RSA key" }
+    let key_path = &source.key_path;
+    let key = parsed_key(&files::read_shared_key(key_path, MAX_FILE_BYTES)?, key_path)?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| TlsError::UnsupportedKey {
+        path: key_path.clone(),
+        wanted: "an ECDSA, Ed25519 or RSA key",
     })?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
@@ -104,16 +145,17 @@ pub(super) fn load(source: &IdentityFiles, provider: &CryptoProvider) -> Result<
     let now = UnixTime::now();
     let not_after = not_after(&certified, provider);
     let warning = validity_warning(&certified, cert_path, (now, not_after), provider);
-    if let Some(warning) = &warning {
-        tracing::warn!("{warning}");
-    }
     Ok(Identity { key: Arc::new(certified), warning, not_after })
 }
 
 /// The private key of a file that its owner alone may read.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    parsed_key(&files::read_private(path, MAX_FILE_BYTES)?, path)
+}
+
+fn parsed_key(pem: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     // PEM errors quote what they met; none of that may leave here.
-    PrivateKeyDer::from_pem_slice(&files::read_private(path, MAX_FILE_BYTES)?).map_err(|error| match error {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { path: path.to_owned() },
         _ => TlsError::BadPem { path: path.to_owned() },
     })
@@ -173,6 +215,16 @@ fn not_after(key: &CertifiedKey, provider: &CryptoProvider) -> Option<Duration> 
     let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
     match verdict_at(end_of_time, key, provider)? {
         CertificateError::ExpiredContext { not_after, .. } => Some(Duration::from_secs(not_after.as_secs())),
+        _ => None,
+    }
+}
+
+/// When the leaf begins to be valid: what is said of it at the beginning of time.
+fn not_before(key: &CertifiedKey, provider: &CryptoProvider) -> Option<Duration> {
+    match verdict_at(UnixTime::since_unix_epoch(Duration::ZERO), key, provider)? {
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            Some(Duration::from_secs(not_before.as_secs()))
+        }
         _ => None,
     }
 }

@@ -11,6 +11,7 @@
 //! run those on its blocking pool. Handshakes are asynchronous and always carry a time limit.
 
 pub mod certificate;
+mod challenge;
 mod client;
 mod config;
 pub(crate) mod der;
@@ -20,6 +21,7 @@ mod pin;
 mod provider;
 mod raw_endpoint;
 pub mod raw_key;
+mod renewal_id;
 mod resolver;
 mod rule;
 mod server;
@@ -28,13 +30,16 @@ mod stream;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
+pub use challenge::{ACME_TLS, AlpnChallenges};
 pub use client::ClientTls;
 pub use config::{
     ClientAuth, ClientTlsConfig, IdentityFiles, MinVersion, Pq, PqFallback, PqMode, Roots, ServerTlsConfig,
     SniIdentity,
 };
 pub use error::{HandshakeError, TlsError, TlsWarning};
+pub use identity::{Inspected, inspect};
 pub use pin::{Fingerprint, NoFingerprint};
+pub use renewal_id::RenewalId;
 pub use rule::{CertificateRule, RuleVerifier};
 pub use server::{ServedCertificate, ServerTls};
 pub use stream::TlsStream;

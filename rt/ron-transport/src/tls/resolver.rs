@@ -14,36 +14,23 @@ use super::TlsError;
 /// The identities of one listener. Its size is that of the configuration; clients cannot grow it.
 #[derive(Debug)]
 pub(super) struct Identities {
-    default: Arc<CertifiedKey>,
+    default: Option<Arc<CertifiedKey>>,
     exact: HashMap<String, Arc<CertifiedKey>>,
     /// The certificates of wildcard names, by the part after `*.`
     wildcard: HashMap<String, Arc<CertifiedKey>>,
 }
 
 impl Identities {
-    /// Shows `default` to everybody.
-    pub(super) fn new(default: Arc<CertifiedKey>) -> Self {
+    /// Shows `default` to everybody, if there is one.
+    pub(super) fn new(default: Option<Arc<CertifiedKey>>) -> Self {
         Self { default, exact: HashMap::new(), wildcard: HashMap::new() }
     }
 
     /// Shows `key`, read from `path`, to clients that ask for `name`.
     pub(super) fn add(&mut self, name: &str, key: Arc<CertifiedKey>, path: &Path) -> Result<(), TlsError> {
         let name = name.to_ascii_lowercase();
+        check_covers(&key, &name, path)?;
         let suffix = name.strip_prefix("*.");
-        // A wildcard certificate covers any first label; one stands for all.
-        let sample = suffix.map_or_else(|| name.clone(), |suffix| format!("any.{suffix}"));
-        // Clients never send the dot of the root, so a name with one would never be met.
-        let dns = DnsName::try_from(sample)
-            .ok()
-            .filter(|_| !name.ends_with('.'))
-            .ok_or_else(|| TlsError::BadName { name: name.clone() })?;
-        let covered = key
-            .end_entity_cert()
-            .and_then(ParsedCertificate::try_from)
-            .and_then(|leaf| verify_server_name(&leaf, &ServerName::DnsName(dns)));
-        if covered.is_err() {
-            return Err(TlsError::NameNotCovered { name, path: path.to_owned() });
-        }
         let replaced = match suffix {
             Some(suffix) => self.wildcard.insert(suffix.to_owned(), key),
             None => self.exact.insert(name.clone(), key),
@@ -56,9 +43,25 @@ impl Identities {
     }
 }
 
+/// Makes sure that clients that ask for `name`, in lower case, accept the certificate.
+pub(super) fn check_covers(key: &CertifiedKey, name: &str, path: &Path) -> Result<(), TlsError> {
+    // A wildcard certificate covers any first label; one stands for all.
+    let sample = name.strip_prefix("*.").map_or_else(|| name.to_owned(), |suffix| format!("any.{suffix}"));
+    // Clients never send the dot of the root, so a name with one would never be met.
+    let dns = DnsName::try_from(sample)
+        .ok()
+        .filter(|_| !name.ends_with('.'))
+        .ok_or_else(|| TlsError::BadName { name: name.to_owned() })?;
+    let covered = key
+        .end_entity_cert()
+        .and_then(ParsedCertificate::try_from)
+        .and_then(|leaf| verify_server_name(&leaf, &ServerName::DnsName(dns)));
+    covered.map_err(|_| TlsError::NameNotCovered { name: name.to_owned(), path: path.to_owned() })
+}
+
 impl ResolvesServerCert for Identities {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let named = hello.server_name().and_then(|name| self.named(name));
-        Some(Arc::clone(named.unwrap_or(&self.default)))
+        named.or(self.default.as_ref()).map(Arc::clone)
     }
 }

@@ -16,7 +16,7 @@ use rustls::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    ClientAuth, HandshakeError, Roots, ServerTlsConfig, TlsError, TlsStream, TlsWarning,
+    AlpnChallenges, ClientAuth, HandshakeError, Roots, ServerTlsConfig, TlsError, TlsStream, TlsWarning,
     identity::{self, Identity},
     provider::{checked_alpn, provider, versions},
     resolver::Identities,
@@ -31,6 +31,7 @@ const REMEMBERED_SESSIONS: usize = 1024;
 #[derive(Clone)]
 pub struct ServerTls {
     current: Arc<ArcSwap<Loaded>>,
+    challenges: AlpnChallenges,
 }
 
 struct Loaded {
@@ -55,7 +56,14 @@ pub struct ServedCertificate {
 impl ServerTls {
     /// Reads and checks every file that `config` names. Blocking.
     pub fn load(config: &ServerTlsConfig) -> Result<Self, TlsError> {
-        Ok(Self { current: Arc::new(ArcSwap::from_pointee(Loaded::read(config)?)) })
+        let current = Arc::new(ArcSwap::from_pointee(Loaded::read(config)?));
+        Ok(Self { current, challenges: AlpnChallenges::default() })
+    }
+
+    /// The same, answering these challenges too.
+    #[must_use]
+    pub fn answering(self, challenges: &AlpnChallenges) -> Self {
+        Self { challenges: challenges.clone(), ..self }
     }
 
     /// Reads and checks every file again and serves new connections with them; on an error, everything stays as it
@@ -86,7 +94,10 @@ impl ServerTls {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let config = Arc::clone(&self.current.load().config);
-        stream::accept(config, stream, limit).await
+        if self.challenges.is_empty() {
+            return stream::accept(config, stream, limit).await;
+        }
+        stream::accept_or_prove(config, &self.challenges, stream, limit).await
     }
 }
 
@@ -119,12 +130,21 @@ fn identities(
     source: &ServerTlsConfig,
     provider: &CryptoProvider,
 ) -> Result<(Identities, Vec<TlsWarning>, Vec<ServedCertificate>), TlsError> {
-    let default = identity::load_stapled(&source.default, source.ocsp_path.as_deref(), provider)?;
-    let mut certificates = vec![served(&default, None, &source.default.cert_path)];
-    let mut identities = Identities::new(default.key);
-    let mut warnings = Vec::from_iter(default.warning);
+    let stapled = |files| identity::load_stapled(files, source.ocsp_path.as_deref(), provider);
+    let default = source.default.as_ref().map(stapled).transpose()?;
+    let (mut certificates, mut warnings) = (Vec::new(), Vec::new());
+    if let (Some(default), Some(files)) = (&default, &source.default) {
+        default.warn();
+        certificates.push(served(default, None, &files.cert_path));
+        warnings.extend(default.warning.clone());
+    }
+    let mut identities = Identities::new(default.map(|default| default.key));
     for entry in &source.sni {
-        let loaded = identity::load_stapled(&entry.identity, entry.ocsp_path.as_deref(), provider)?;
+        let mut loaded = identity::load_stapled(&entry.identity, entry.ocsp_path.as_deref(), provider)?;
+        if entry.is_renewed {
+            loaded.warning = None;
+        }
+        loaded.warn();
         certificates.push(served(&loaded, Some(&entry.name), &entry.identity.cert_path));
         identities.add(&entry.name, loaded.key, &entry.identity.cert_path)?;
         warnings.extend(loaded.warning);

@@ -14,7 +14,7 @@ use super::config as tls;
 pub struct TlsConfig {
     /// PEM certificate chain, leaf first.
     pub cert_path: PathBuf,
-    /// PEM private key, mode 0600.
+    /// PEM private key, mode 0600, or 0640 for a group that this process is in.
     pub key_path: PathBuf,
     /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
     pub ocsp_path: PathBuf,
@@ -44,7 +44,7 @@ pub struct SniConfig {
     pub name: String,
     /// PEM certificate chain, leaf first.
     pub cert_path: PathBuf,
-    /// PEM private key, mode 0600.
+    /// PEM private key, mode 0600, or 0640 for a group that this process is in.
     pub key_path: PathBuf,
     /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
     #[serde(default)]
@@ -101,13 +101,18 @@ pub enum PqFallback {
 impl TlsConfig {
     /// Says what is wrong with it, as the key `tls` of a table.
     pub fn check(&self, problems: &mut Problems) {
+        self.check_beside(false, problems);
+    }
+
+    /// The same for a listener that may have certificates from elsewhere too.
+    pub fn check_beside(&self, has_others: bool, problems: &mut Problems) {
         check_pair("tls.", &self.cert_path, &self.key_path, problems);
         if is_empty(&self.cert_path) {
             for (key, is_set) in [
-                ("tls.sni", !self.sni.is_empty()),
-                ("tls.client_auth", self.client_auth != ClientAuth::None),
-                ("tls.client_ca_path", !is_empty(&self.client_ca_path)),
-                ("tls.crl_path", !is_empty(&self.crl_path)),
+                ("tls.sni", !has_others && !self.sni.is_empty()),
+                ("tls.client_auth", !has_others && self.client_auth != ClientAuth::None),
+                ("tls.client_ca_path", !has_others && !is_empty(&self.client_ca_path)),
+                ("tls.crl_path", !has_others && !is_empty(&self.crl_path)),
                 ("tls.ocsp_path", !is_empty(&self.ocsp_path)),
             ] {
                 if is_set {
@@ -166,18 +171,23 @@ impl TlsConfig {
     /// What the TLS library needs; `None` for plain HTTP.
     #[must_use]
     pub fn server_config(&self) -> Option<tls::ServerTlsConfig> {
-        if is_empty(&self.cert_path) {
-            return None;
-        }
-        let mut config = tls::ServerTlsConfig::new(identity(&self.cert_path, &self.key_path));
+        (!is_empty(&self.cert_path)).then(|| self.server_config_beside(Vec::new()))
+    }
+
+    /// The same for a listener that has these certificates from elsewhere too, and perhaps no others.
+    #[must_use]
+    pub fn server_config_beside(&self, others: Vec<tls::SniIdentity>) -> tls::ServerTlsConfig {
+        let own = (!is_empty(&self.cert_path)).then(|| identity(&self.cert_path, &self.key_path));
+        let mut config = tls::ServerTlsConfig { default: own, ..tls::ServerTlsConfig::default() };
         let named = |sni: &SniConfig| tls::SniIdentity {
             name: sni.name.clone(),
             identity: identity(&sni.cert_path, &sni.key_path),
             ocsp_path: optional(&sni.ocsp_path),
+            is_renewed: false,
         };
         config.ocsp_path = optional(&self.ocsp_path);
         config.crl_path = optional(&self.crl_path);
-        config.sni = self.sni.iter().map(named).collect();
+        config.sni = self.sni.iter().map(named).chain(others).collect();
         config.alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let ca = self.client_ca_path.clone();
         config.client_auth = match self.client_auth {
@@ -197,7 +207,7 @@ impl TlsConfig {
             PqFallback::Allow => tls::PqFallback::Allow,
             PqFallback::Deny => tls::PqFallback::Deny,
         };
-        Some(config)
+        config
     }
 }
 

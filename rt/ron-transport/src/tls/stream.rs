@@ -10,12 +10,12 @@ use std::{
     time::Duration,
 };
 
-use rustls::{ClientConfig, CommonState, HandshakeKind, ProtocolVersion, ServerConfig};
+use rustls::{ClientConfig, CommonState, HandshakeKind, ProtocolVersion, ServerConfig, server::Acceptor};
 use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor, TlsConnector};
 
-use super::{HandshakeError, raw_key::PeerKey};
+use super::{AlpnChallenges, HandshakeError, raw_key::PeerKey};
 use crate::stream::HangUp;
 
 /// A stream after its handshake, of either side. Shutting it down sends `close_notify` first; a peer that goes
@@ -105,6 +105,29 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     within(limit, TlsAcceptor::from(config).accept(stream)).await
+}
+
+/// The server's side of a handshake with a client that may be an authority with a challenge.
+pub(super) async fn accept_or_prove<S>(
+    config: Arc<ServerConfig>,
+    challenges: &AlpnChallenges,
+    stream: S,
+    limit: Duration,
+) -> Result<TlsStream<S>, HandshakeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = async {
+        let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let Some(proof) = challenges.proof_for(&start.client_hello()) else {
+            let stream = start.into_stream(config).await?;
+            return Ok(TlsStream { inner: stream.into() });
+        };
+        let mut proven = start.into_stream(proof).await?;
+        let _ = proven.shutdown().await;
+        Err(HandshakeError::Challenge)
+    };
+    tokio::time::timeout(limit, handshake).await.unwrap_or(Err(HandshakeError::Timeout { limit }))
 }
 
 /// The client's side of a handshake.

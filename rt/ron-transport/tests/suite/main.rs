@@ -32,6 +32,7 @@ mod serve_support;
 mod serve_timeouts;
 mod serve_upgrades;
 mod serve_uploads;
+mod tls_challenge;
 mod tls_client_auth;
 mod tls_errors;
 mod tls_handshake;

@@ -54,8 +54,12 @@ impl Fixture {
     }
 
     fn with_names(&self, names: &[&str]) -> TlsError {
-        let entry =
-            |name: &&str| SniIdentity { name: (*name).to_owned(), identity: self.good(), ocsp_path: None };
+        let entry = |name: &&str| SniIdentity {
+            name: (*name).to_owned(),
+            identity: self.good(),
+            ocsp_path: None,
+            is_renewed: false,
+        };
         let sni = names.iter().map(entry).collect();
         ServerTls::load(&ServerTlsConfig { sni, ..ServerTlsConfig::new(self.good()) }).unwrap_err()
     }
@@ -241,10 +245,11 @@ fn a_key_open_to_others_is_refused_with_the_remedy_and_one_that_is_not_is_taken(
         let key_path = write_file(fixture.dir.path(), "key", &fixture.identity.key_pem, mode);
         ServerTls::load(&ServerTlsConfig::new(IdentityFiles { key_path, ..fixture.good() }))
     };
-    for mode in [0o600, 0o400, 0o700] {
+    // The file's group is one of this process's, which made the file.
+    for mode in [0o600, 0o400, 0o700, 0o640, 0o440] {
         load(mode).unwrap_or_else(|error| panic!("{mode:o}: {error}"));
     }
-    for mode in [0o640, 0o620, 0o610, 0o604, 0o602, 0o601, 0o644, 0o777] {
+    for mode in [0o660, 0o650, 0o620, 0o610, 0o604, 0o602, 0o601, 0o644, 0o777] {
         let refused = load(mode).unwrap_err();
         let expected = format!(
             "private key DIR/key has mode 0{mode:o} and is open to others than its owner; run: chmod 600 DIR/key"

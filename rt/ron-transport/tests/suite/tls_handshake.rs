@@ -153,8 +153,8 @@ async fn the_server_name_picks_the_certificate_and_an_unknown_one_gets_the_defau
     let (one, one_files) = fixture.identity("one", &["one.test"]);
     let (many, many_files) = fixture.identity("many", &["*.many.test"]);
     let sni = vec![
-        SniIdentity { name: "One.Test".into(), identity: one_files, ocsp_path: None },
-        SniIdentity { name: "*.many.test".into(), identity: many_files, ocsp_path: None },
+        SniIdentity { name: "One.Test".into(), identity: one_files, ocsp_path: None, is_renewed: false },
+        SniIdentity { name: "*.many.test".into(), identity: many_files, ocsp_path: None, is_renewed: false },
     ];
     let server = ServerTls::load(&ServerTlsConfig { sni, ..ServerTlsConfig::new(default_files) }).unwrap();
     let client = ClientTls::load(&fixture.client_config()).unwrap();

@@ -82,10 +82,15 @@ fn every_tls_setting_reaches_the_listener() {
         cert_path: format!("{stem}.cert").into(),
         key_path: format!("{stem}.key").into(),
     };
-    assert_eq!(tls.default, files("a"));
+    assert_eq!(tls.default, Some(files("a")));
     assert_eq!(
         tls.sni,
-        [tls::SniIdentity { name: "*.example.org".into(), identity: files("b"), ocsp_path: None }]
+        [tls::SniIdentity {
+            name: "*.example.org".into(),
+            identity: files("b"),
+            ocsp_path: None,
+            is_renewed: false
+        }]
     );
     assert_eq!(tls.client_auth, tls::ClientAuth::Optional { ca: "ca".into() });
     assert_eq!(tls.min_version, tls::MinVersion::Tls13);
@@ -99,6 +104,53 @@ fn without_certificates_the_listener_speaks_plainly() {
     {
         assert!(load(&format!("tls.{key}")).unwrap_err().contains("needs a certificate of our own"));
     }
+}
+
+/// A gateway that obtains certificates, with these other settings.
+fn with_acme(settings: &str) -> String {
+    format!(
+        "redirect_http = \"127.0.0.1:80\"\nupstream.a.endpoints = [\"http://127.0.0.1:1\"]\n\
+         route = [{{ path = \"/\", host = [\"A.example\", \"*.b.example\", \"127.0.0.1\", \"local\"], upstream = \"a\" }}]\n\
+         acme.agree_tos = true\n{settings}"
+    )
+}
+
+#[test]
+fn certificates_are_obtained_for_the_names_of_routes_or_those_that_are_listed() {
+    let names = |settings: &str| load(&with_acme(settings)).unwrap().acme_names();
+    assert_eq!(names(""), ["a.example"], "neither patterns nor addresses nor names without a dot");
+    assert_eq!(names("acme.names = [\"C.example\", \"c.example\"]"), ["c.example"]);
+    let sni = "tls.sni = [{ name = \"a.example\", cert_path = \"c\", key_path = \"k\" }]\n";
+    assert!(load(&with_acme(sni)).unwrap_err().contains("there is no name"));
+    let config = load(&with_acme("acme.directory = \"letsencrypt-staging\"")).unwrap();
+    assert!(config.has_tls() && config.has_acme());
+    assert!(config.acme.directory_url().starts_with("https://acme-staging"));
+}
+
+#[test]
+fn certificates_that_no_ca_could_give_are_refused() {
+    let good = with_acme("");
+    let refused = |settings: &str, why: &str| assert_boundary(&good, &with_acme(settings), why);
+    assert!(load("acme.email = \"a@example\"").unwrap_err().contains("agree_tos = true"));
+    let no_plain = with_acme("").replace("redirect_http = \"127.0.0.1:80\"", "");
+    assert_boundary(&good, &no_plain, "redirect_http = \"0.0.0.0:80\"");
+    assert!(load(&format!("{no_plain}acme.challenge = \"tls-alpn-01\"")).is_ok());
+    refused("acme.names = [\"*.a.example\"]", "by `dns-01` alone");
+    refused("acme.names = [\"127.0.0.1\"]", "must be a DNS name");
+    refused("acme.names = [\"a.example.\"]", "must be a DNS name");
+    refused("acme.names = [\"bücher.example\"]", "must be a DNS name");
+    refused("acme.directory = \"http://ca.example/dir\"", "must be an https: URL");
+    refused("acme.directory = \"acme\"", "is not the URL of a directory");
+    refused("acme.email = \"nobody\"", "one e-mail address");
+    refused("acme.challenge = \"dns-01\"", "must name a program");
+    refused("acme.challenge = \"dns-01\"\nacme.dns_hook = [\"hook\"]", "absolute path");
+    refused("acme.dns_hook = [\"/hook\"]", "is not used with this `challenge`");
+    refused("acme.dns_hook_timeout = \"11m\"", "10m at most");
+    refused("acme.eab_key_id = \"k\"", "must be set with `eab_key_id`");
+    refused("acme.eab_key_id = \"k\"\nacme.eab_hmac_key = \"?\"", "is not base64url");
+    let wildcard =
+        "acme.names = [\"*.a.example\"]\nacme.challenge = \"dns-01\"\nacme.dns_hook = [\"/hook\"]\n";
+    assert_eq!(load(&with_acme(wildcard)).unwrap().acme_names(), ["*.a.example"]);
 }
 
 #[test]

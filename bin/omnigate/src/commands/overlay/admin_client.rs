@@ -101,7 +101,7 @@ impl AdminClient {
     pub(in crate::commands) fn of(source: &ConfigSource) -> Result<Self, Failure> {
         let admin = source.load()?.get::<AdminConfig>();
         let bad = |problem| Failure::bad_config(format!("admin.tls: {problem}"));
-        let tls = admin.tls.server_config().map(|tls| PinnedTls::load(&tls.default.cert_path));
+        let tls = admin.tls.server_config().map(|_| PinnedTls::load(&admin.tls.cert_path));
         Ok(Self {
             addr: admin.listen.clone(),
             token: admin.strongest_token().cloned(),

@@ -11,6 +11,8 @@ const ROWS: usize = 10;
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
 /// Within how many days the end of a certificate is pointed out.
 const EXPIRES_SOON_DAYS: u64 = 14;
+/// Points it out.
+const RENEW: &str = ": RENEW";
 
 /// The whole page of `omnigate status`.
 pub(super) fn status(seen: &Value) -> String {
@@ -20,6 +22,7 @@ pub(super) fn status(seen: &Value) -> String {
     page.push_str(&upstreams(seen));
     page.push_str(&origins(seen));
     page.push_str(&certificates(seen));
+    page.push_str(&acme(seen));
     page.push_str(&routes(seen));
     page.push_str(&tenants(seen));
     page
@@ -121,6 +124,8 @@ fn certificates(seen: &Value) -> String {
             }
             let first = certificate["dns_names"][0].as_str();
             let name = certificate["name"].as_str().or(first).unwrap_or("-");
+            let is_renewed = list_of(&seen["gateway"], "acme").any(|renewed| renewed["name"] == name);
+            let expiry = if is_renewed { renewed_expiry } else { expiry };
             let expires =
                 certificate["expires"].as_u64().map_or_else(|| "-".to_owned(), |at| expiry(at, now));
             let _ = writeln!(lines, "{name:<28} {expires:<24} {}", text_of(certificate, "path"));
@@ -129,13 +134,40 @@ fn certificates(seen: &Value) -> String {
     lines
 }
 
+/// The names that certificates are obtained for, and what is in the way.
+fn acme(seen: &Value) -> String {
+    let now = number_of(seen, "t") / 1000;
+    let mut lines = String::new();
+    for name in list_of(&seen["gateway"], "acme") {
+        if lines.is_empty() {
+            lines = format!("\n{:<28} {:<24} {}\n", "ACME", "EXPIRES", "NEXT ATTEMPT");
+        }
+        let expires = name["expires"].as_u64();
+        let expires = expires.map_or_else(|| "no certificate".to_owned(), |at| renewed_expiry(at, now));
+        let next = match number_of(name, "next_attempt").saturating_sub(now) {
+            0 => "now".to_owned(),
+            wait => format!("in {}", in_short(wait)),
+        };
+        let _ = writeln!(lines, "{:<28} {expires:<24} {next}", text_of(name, "name"));
+        if let Some(error) = name["last_error"].as_str() {
+            let _ = writeln!(lines, "  failed {} times: {}", number_of(name, "failures"), plain(error));
+        }
+    }
+    lines
+}
+
+/// The same of a certificate that is renewed without anybody's doing.
+fn renewed_expiry(at: u64, now: u64) -> String {
+    expiry(at, now).trim_end_matches(RENEW).to_owned()
+}
+
 /// The day of a certificate's end, and how far that is.
 fn expiry(at: u64, now: u64) -> String {
     let day = humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + Duration::from_secs(at)).to_string();
     let day = &day[..day.len().min("2026-01-01".len())];
     match at.checked_sub(now).map(|left| left / SECONDS_A_DAY) {
         None => format!("{day} EXPIRED"),
-        Some(days) if days < EXPIRES_SOON_DAYS => format!("{day} in {days}d: RENEW"),
+        Some(days) if days < EXPIRES_SOON_DAYS => format!("{day} in {days}d{RENEW}"),
         Some(days) => format!("{day} in {days}d"),
     }
 }
@@ -249,6 +281,29 @@ mod tests {
         assert_eq!(expiry(now + 90 * SECONDS_A_DAY, now), "2024-02-12 in 90d");
         assert_eq!(expiry(now + 14 * SECONDS_A_DAY - 1, now), "2023-11-28 in 13d: RENEW");
         assert_eq!(expiry(now - 1, now), "2023-11-14 EXPIRED");
+    }
+
+    #[test]
+    fn a_name_whose_certificate_is_obtained_has_its_next_attempt_and_its_last_error() {
+        let now = 1_700_000_000;
+        let seen = json!({ "t": now * 1000, "gateway": {
+            "certificates": [{ "name": "one.test", "dns_names": ["one.test"], "expires": now + 6 * SECONDS_A_DAY, "path": "f" }],
+            "acme": [
+                { "name": "one.test", "expires": now + 6 * SECONDS_A_DAY, "next_attempt": now + 7200, "failures": 0 },
+                { "name": "two.test", "next_attempt": now, "failures": 2, "last_error": "a\nb" },
+            ],
+        } });
+        assert!(!certificates(&seen).contains("RENEW"), "{}", certificates(&seen));
+        let page = acme(&seen);
+        let lines: Vec<&str> = page.lines().skip(2).map(str::trim_end).collect();
+        assert_eq!(
+            lines,
+            [
+                "one.test                     2023-11-20 in 6d         in 2h",
+                "two.test                     no certificate           now",
+                "  failed 2 times: a b",
+            ]
+        );
     }
 
     #[test]

@@ -179,6 +179,15 @@ const ROWS: &[Row] = &[
     ),
     (
         "gateway",
+        "OmnigateCertificateExpires",
+        "min by (node, name) (gateway_certificate_expiry_timestamp_seconds) - time() < 7 * 86400",
+        "1h",
+        Warning,
+        "the certificate for {{ $labels.name }} on {{ $labels.node }} expires in {{ $value | humanizeDuration }}",
+        "omnigate status has the last error of its renewal, or the file that somebody has to renew",
+    ),
+    (
+        "gateway",
         "OmnigateUpstreamFailing",
         "sum by (node, upstream, kind) (rate(upstream_failures_total[5m])) > 1",
         "10m",

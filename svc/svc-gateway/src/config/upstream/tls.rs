@@ -44,7 +44,7 @@ pub struct UpstreamTlsConfig {
     pub ca_path: PathBuf,
     /// PEM chain of the client certificate for servers that request one; empty for none.
     pub cert_path: PathBuf,
-    /// The client certificate's PEM private key, mode 0600.
+    /// The client certificate's PEM private key, mode 0600, or 0640 for a group that this process is in.
     pub key_path: PathBuf,
     /// SHA-256 fingerprints of the servers' certificates, such as `["sha256:9F:86:…"]`; empty for none. Servers that show one of
     /// these are believed whoever signed it, whatever its names and dates, and no others are. 64 at most.
