@@ -273,7 +273,7 @@ fn relative_paths_start_at_the_folder_of_the_file_wherever_the_program_is_starte
     // What lies in the working folder does not count, and the message says where it was looked for.
     fs::write(dir.path().join("users"), "").unwrap();
     let ran = cli(dir.path(), &args);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
     let tried = fs::canonicalize(&conf).unwrap().join("users");
     assert!(ran.err.contains(&tried.display().to_string()), "{}", ran.err);
     let hash = "$2y$05$abcdefghijklmnopqrstuuxlNWm9uHn9YMz1c8dzHJ8uPz9XDNxXO";
