@@ -1,5 +1,6 @@
 //! The command line: as typed ([`Cli`]), and as used ([`Task`]) once files, variables and flags are known.
 
+mod config;
 pub(crate) mod help;
 mod node;
 mod overlay;
@@ -24,6 +25,7 @@ use crate::{
     fairness::{self, Plan},
     preflight,
 };
+use config::ConfigCommand;
 use node::NodeCommand;
 use overlay::OverlayCommand;
 use running::{AskArgs, StopArgs, TopArgs};
@@ -364,31 +366,6 @@ enum ObjectCommand {
 }
 
 #[derive(Debug, Subcommand)]
-enum ConfigCommand {
-    /// Write a file with every setting, its meaning and its default, commented out.
-    Init {
-        /// The file to write.
-        #[arg(default_value = crate::config_file::DEFAULT_FILE)]
-        path: PathBuf,
-        /// Replace an existing file.
-        #[arg(long)]
-        force: bool,
-    },
-    /// Show every value in force and where it came from; secrets are hidden.
-    Show {
-        #[command(flatten)]
-        config: ConfigArgs,
-        /// Print the result as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the JSON schema of the file, for editors.
-    Schema,
-    /// Print the reference of all settings as Markdown.
-    Reference,
-}
-
-#[derive(Debug, Subcommand)]
 enum DocsCommand {
     /// Write one page per service: its tasks, queues, timeouts and how it stops.
     Concurrency {
@@ -482,7 +459,8 @@ pub(crate) enum Task {
     Pack(PackCommand),
     Epoch(EpochCommand),
     Policy(PolicyCommand),
-    ConfigInit { path: PathBuf, force: bool },
+    ConfigInit { path: PathBuf, full: bool, force: bool },
+    ConfigDiff { source: ConfigSource, json: bool },
     ConfigShow { source: ConfigSource, json: bool },
     ConfigSchema,
     ConfigReference,
@@ -554,12 +532,7 @@ impl Cli {
             Command::Pack(command) => Task::Pack(command),
             Command::Epoch(command) => Task::Epoch(command),
             Command::Policy(command) => Task::Policy(command),
-            Command::Config(ConfigCommand::Init { path, force }) => Task::ConfigInit { path, force },
-            Command::Config(ConfigCommand::Show { config, json }) => {
-                Task::ConfigShow { source: config.resolve()?, json }
-            }
-            Command::Config(ConfigCommand::Schema) => Task::ConfigSchema,
-            Command::Config(ConfigCommand::Reference) => Task::ConfigReference,
+            Command::Config(command) => command.resolve()?,
             Command::Docs(DocsCommand::Concurrency { dir, check }) => Task::DocsConcurrency { dir, check },
             Command::Docs(DocsCommand::Dashboards { dir, check }) => Task::DocsDashboards { dir, check },
             Command::Docs(DocsCommand::Manuals { dir }) => Task::DocsManuals { dir },

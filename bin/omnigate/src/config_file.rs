@@ -8,7 +8,10 @@ use std::{
 };
 
 use ron_kernel::{
-    config::{Loader, Lookup, MAX_FILE_BYTES, Reference, Report, Schema, Snapshot, Sources, Table as _},
+    config::{
+        Included, Loader, Lookup, MAX_FILE_BYTES, Reference, Report, Schema, Shelf, Snapshot, Sources,
+        Table as _,
+    },
     files,
 };
 use ron_traces::TracesConfig;
@@ -26,6 +29,8 @@ use crate::{
 
 /// The largest file that the configuration may refer to.
 const MAX_REFERENCED_BYTES: u64 = 64 << 10;
+/// How many files a folder may have in which included files are looked for.
+const MAX_NAMES: usize = 4096;
 /// The route of `--to`.
 const ROUTE_TO: &str = r#"path = "/", upstream = "to", upgrade = ["websocket"], max_body_bytes = "1GiB""#;
 /// How long the server of `--to` may take.
@@ -205,59 +210,107 @@ impl ConfigSource {
 
     /// Reads and checks the configuration. Blocking.
     pub(crate) fn load(&self) -> Result<Snapshot, Failure> {
-        let text = self.text().map_err(|(file, error)| unreadable(file, &error))?;
-        Ok(self.load_text(text)?)
+        Ok(self.load_for_node()?.snapshot)
     }
 
-    /// The same for a node, which compares what the file says later with what it says now. Blocking.
+    /// The same for a node, which compares what the files say later with what they say now. Blocking.
     pub(crate) fn load_for_node(&self) -> Result<StartConfig, Failure> {
-        let text = self.text().map_err(|(file, error)| unreadable(file, &error))?;
-        let file_text = text.as_ref().map(|(_, text)| Zeroizing::new(text.clone()));
-        Ok(StartConfig { snapshot: self.load_text(text)?, file_text })
+        let texts = self.read().map_err(|(file, error)| unreadable(file, &error))?;
+        Ok(StartConfig { snapshot: self.load_from(&texts)?, texts })
     }
 
-    /// The text of the file as it is now; `None` without a file. Blocking.
-    pub(crate) fn read_file(&self) -> Result<Option<Zeroizing<String>>, String> {
-        let text = self.text().map_err(|(file, error)| describe(file, &error))?;
-        Ok(text.map(|(_, text)| Zeroizing::new(text)))
+    /// The texts of the file and of those it includes, as they are now. Blocking.
+    pub(crate) fn read_files(&self) -> Result<ConfigTexts, String> {
+        self.read().map_err(|(file, error)| describe(file, &error))
     }
 
-    /// Checks the configuration that has `text` for its file.
-    pub(crate) fn load_from(&self, text: Option<&str>) -> Result<Snapshot, Report> {
-        self.load_text(self.file.clone().zip(text.map(str::to_owned)))
+    fn read(&self) -> Result<ConfigTexts, (&Path, io::Error)> {
+        let Some(file) = &self.file else { return Ok(ConfigTexts::default()) };
+        let text = read_text(file).map_err(|error| (file.as_path(), error))?;
+        let included = Included::gather(file, &text, &Disk);
+        Ok(ConfigTexts { file: Some((file.clone(), Zeroizing::new(text))), included })
     }
 
-    fn text(&self) -> Result<Option<(PathBuf, String)>, (&Path, io::Error)> {
-        let read = |file: &'_ PathBuf| read_text(file).map(|text| (file.clone(), text));
-        match &self.file {
-            Some(file) => read(file).map(Some).map_err(|error| (file.as_path(), error)),
-            None => Ok(None),
-        }
-    }
-
-    fn load_text(&self, file: Option<(PathBuf, String)>) -> Result<Snapshot, Report> {
+    /// Checks the configuration that has these texts for its files.
+    pub(crate) fn load_from(&self, texts: &ConfigTexts) -> Result<Snapshot, Report> {
         let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
-        let references = Some(self.references());
-        loader.load(Sources { file, references, env: self.env.clone(), flags: self.flags.clone() })
+        loader.load(Sources {
+            file: texts.file.as_ref().map(|(path, text)| (path.clone(), text.as_str().to_owned())),
+            included: texts.included.clone(),
+            working_folder: std::env::current_dir().ok(),
+            references: Some(references()),
+            env: self.env.clone(),
+            flags: self.flags.clone(),
+        })
+    }
+}
+
+/// The texts of a configuration's files. They may hold secrets, hence no `Debug`.
+#[derive(Clone, Default)]
+pub(crate) struct ConfigTexts {
+    /// `None` without a file.
+    file: Option<(PathBuf, Zeroizing<String>)>,
+    included: Included,
+}
+
+impl ConfigTexts {
+    /// The files, the first one first, each with its text.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let first = self.file.iter().map(|(path, text)| (path.as_path(), text.as_str()));
+        first.chain(self.included.files())
     }
 
-    /// What finds the variables and files that the file refers to. Files are named from the folder of the file.
-    fn references(&self) -> Lookup {
-        let folder = self.file.as_deref().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
-        Arc::new(move |reference| match reference {
-            Reference::Variable(name) => match std::env::var(name) {
-                Ok(value) => Ok(Some(value)),
-                Err(VarError::NotPresent) => Ok(None),
-                Err(VarError::NotUnicode(_)) => {
-                    Err(format!("the environment variable {name} is not UTF-8 text"))
-                }
-            },
-            Reference::File(name) => match read_referenced(&folder.join(name)) {
-                Ok(content) => Ok(Some(content)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(format!("the file {name} cannot be read: {error}")),
-            },
-        })
+    /// The folders in which included files are looked for.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        self.included.folders()
+    }
+}
+
+/// What finds the variables and files that the file refers to.
+fn references() -> Lookup {
+    Arc::new(move |reference| match reference {
+        Reference::Variable(name) => match std::env::var(name) {
+            Ok(value) => Ok(Some(value)),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => Err(format!("the environment variable {name} is not UTF-8 text")),
+        },
+        Reference::File(path) => match read_referenced(path) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("the file {} cannot be read: {error}", full(path).display())),
+        },
+    })
+}
+
+/// A path as it is looked for, for messages.
+fn full(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Included files on the disk.
+struct Disk;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "callers run it on the blocking pool, or before the runtimes start"
+)]
+impl Shelf for Disk {
+    fn names(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let failed = |error| format!("the folder {} cannot be read: {error}", full(folder).display());
+        let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let names = std::fs::read_dir(here).map_err(failed)?.take(MAX_NAMES + 1);
+        let names: Vec<String> = names
+            .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
+            .collect::<Result<_, _>>()
+            .map_err(failed)?;
+        if names.len() > MAX_NAMES {
+            return Err(format!("the folder {} has more than {MAX_NAMES} files", full(folder).display()));
+        }
+        Ok(names)
+    }
+
+    fn read(&self, file: &Path) -> Result<String, String> {
+        read_text(file).map_err(|error| describe(&full(file), &error))
     }
 }
 
@@ -284,8 +337,8 @@ impl Drop for ConfigSource {
 pub(crate) struct StartConfig {
     /// The configuration as it was read and checked.
     pub(crate) snapshot: Snapshot,
-    /// The text of the file it came from, which may hold secrets; `None` without a file.
-    pub(crate) file_text: Option<Zeroizing<String>>,
+    /// The texts of the files that it came from.
+    pub(crate) texts: ConfigTexts,
 }
 
 impl std::fmt::Debug for ConfigSource {

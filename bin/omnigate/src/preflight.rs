@@ -4,16 +4,49 @@
 
 use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
+use ron_kernel::config::{Origin, Snapshot};
+use ron_ledger::Place;
 use ron_transport::addr::{Endpoint, Host, Target};
 
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    settings::{LedgerConfig, NodeConfig},
+};
 
 /// How long a server may take to accept a connection before it is said that it does not.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is kept is where the configuration says. A path that starts at the file's folder and was meant to start at the working
+/// folder would have the node begin anew, with an empty ledger.
+pub(crate) fn refuse_data_left_behind(config: &Snapshot, file: Option<&Path>) -> Result<(), Failure> {
+    let (Some(file), Ok(working_folder)) = (file, std::env::current_dir()) else { return Ok(()) };
+    let folder = working_folder.join(file.parent().unwrap_or(Path::new("")));
+    let node = config.get::<NodeConfig>();
+    let ledger = match config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia) {
+        Place::File(path) => Some(path),
+        _ => None,
+    };
+    let kept = [("node.data_dir", Some(node.data_dir.clone())), ("ledger.url", ledger)];
+    for (setting, path) in kept {
+        let Some(path) = path.filter(|_| matches!(config.origin(setting), Origin::File { .. })) else {
+            continue;
+        };
+        let Ok(written) = path.strip_prefix(&folder) else { continue };
+        let other = working_folder.join(written);
+        if other != path && !path.exists() && other.exists() {
+            let (path, other) = (path.display(), other.display());
+            let problem = format!(
+                "{setting}: {path} does not exist, and {other} does; a relative path starts at the folder of the file"
+            );
+            return Err(Failure::bad_config(problem).help("write the full path, or move what is there"));
+        }
+    }
+    Ok(())
+}
 
 /// Every pack is there, and begins like one.
 pub(crate) fn refuse_what_is_no_pack(packs: &[PathBuf]) -> Result<(), Failure> {

@@ -25,11 +25,11 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// As `check` prints it; `file` is the name of the configuration file.
-    pub(crate) fn render(&self, file: &str) -> String {
+    /// As `check` prints it.
+    pub(crate) fn render(&self) -> String {
         let place = match &self.origin {
             Origin::Default => String::new(),
-            Origin::File { line } => format!("\n--> {file}:{line}"),
+            Origin::File { file, line } => format!("\n--> {file}:{line}"),
             other => format!("\n--> {other}"),
         };
         format!("warning: `{}`: {}{place}\n = help: {}", self.path, self.message, self.help)

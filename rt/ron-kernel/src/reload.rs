@@ -19,7 +19,7 @@ use crate::{
 
 pub use desk::{NoReload, Outcome, ReloadDesk};
 pub use named_files::{FilesOf, NamedFiles};
-pub use watch::start;
+pub use watch::{Contents, LookAt, start};
 
 /// Puts a prepared part of a configuration into force. Must not fail and must not block.
 pub type Commit = Box<dyn FnOnce() + Send>;

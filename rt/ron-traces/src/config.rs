@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use ron_kernel::config::{Checks, HumanDuration, Problems, Secret, Table};
+use ron_kernel::config::{Checks, HumanDuration, PathSetting, Problems, Secret, Table};
 use ron_transport::addr::HttpUrl;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ pub struct TracesConfig {
     /// The collector, such as `http://127.0.0.1:4318/v1/traces`; empty to export nothing.
     pub url: String,
     /// PEM bundle of the CA certificates for the collector's certificate; empty for the system's.
+    #[schemars(with = "PathSetting")]
     pub ca_path: PathBuf,
     /// The value of the `Authorization` field that is sent to the collector.
     pub authorization: Option<Secret>,

@@ -163,6 +163,16 @@ impl Body {
         matches!(self.kind, Kind::Empty | Kind::Full(_))
     }
 
+    /// The bytes of a body that is here as a whole; `None` for any other.
+    #[must_use]
+    pub fn whole(&self) -> Option<Bytes> {
+        match &self.kind {
+            Kind::Empty => Some(Bytes::new()),
+            Kind::Full(bytes) => Some(bytes.clone()),
+            Kind::Watched(..) | Kind::Streaming(_) | Kind::Tunnel(_) => None,
+        }
+    }
+
     /// A copy, of a body that is here as a whole; a request with such a body can be sent twice.
     #[must_use]
     pub fn try_clone(&self) -> Option<Self> {

@@ -23,11 +23,17 @@ pub fn raise_limit() {
     }
 }
 
+/// How many of `wanted` files one part of the program can have open beside everything else.
+#[must_use]
+pub fn share(wanted: usize) -> usize {
+    wanted.min(part_of(getrlimit(Resource::Nofile)))
+}
+
 /// How many connections a listener can have beside everything else that the process opens, in all and of one client: as many as
 /// are `wanted` and `of_one`, or fewer. Then the operator is told, and one client has the same part of them.
 #[must_use]
 pub fn fitting(service: &str, wanted: usize, of_one: usize) -> (usize, usize) {
-    let fits = wanted.min(part_of(getrlimit(Resource::Nofile)));
+    let fits = share(wanted);
     if fits < wanted {
         tracing::warn!(
             service,

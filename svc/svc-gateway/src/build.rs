@@ -39,6 +39,7 @@ use crate::{
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     message::identity,
+    mirror::Mirror,
     passwords::{self, Users, UsersError},
     policy::{Policies, Policy, Ways},
     proxy::Proxy,
@@ -426,7 +427,10 @@ fn build_ways(
         });
         let (deciding_fields, identity_fields) = (&deciding_fields[..], &identity_fields[..]);
         let guards = Guards { deciding_fields, identity_fields, basic_auth };
-        Arc::new(Route::new(&route, guards, goes_to, own_answer, cache, metrics.clone()))
+        let mirror = route.mirror.as_ref();
+        let mirror = mirror.and_then(|mirror| Some(Mirror::new(mirror, upstreams.get(&mirror.upstream)?)));
+        let built = Route::new(&route, guards, goes_to, own_answer, cache, metrics.clone());
+        Arc::new(built.with_mirror(mirror))
     });
     Ways { router: Router::new(routes.collect()), upstreams: upstreams.clone() }
 }

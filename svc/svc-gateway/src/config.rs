@@ -11,6 +11,8 @@ mod fairness;
 mod forward_auth;
 mod identity;
 mod limits;
+mod mirror;
+mod rate;
 mod respond;
 mod route;
 mod upstream;
@@ -40,14 +42,17 @@ pub use fairness::{ClassWeights, DrrConfig, FairQueueConfig, Order, QuotasConfig
 pub use forward_auth::ForwardAuthConfig;
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
+pub use mirror::MirrorConfig;
+pub use rate::{RateBy, RouteRateConfig};
 pub use respond::RespondConfig;
 pub(crate) use route::Flaw;
 pub use route::{
     Auth, ClaimWanted, HeaderRulesConfig, HeaderWanted, RedirectConfig, RouteConfig, SplitConfig,
 };
+pub(crate) use upstream::HashOf;
 pub use upstream::{
-    BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, UpstreamConfig,
-    UpstreamTlsConfig,
+    BreakerConfig, EjectConfig, EndpointConfig, HealthConfig, Protocol, RetryConfig, StickyConfig,
+    UpstreamConfig, UpstreamTlsConfig,
 };
 pub use view::{NoPath, PartConfig, PartPath, ViewConfig};
 

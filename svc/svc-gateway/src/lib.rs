@@ -31,6 +31,7 @@ pub mod jwt;
 mod local;
 mod locks;
 mod message;
+mod mirror;
 mod objects;
 mod passage;
 mod passwords;
@@ -61,10 +62,11 @@ pub use config::{
     AccessFormat, AccessLogConfig, AcmeChallenge, AcmeConfig, Auth, AuthConfig, BasicAuthConfig,
     BreakerConfig, CacheConfig, ClaimWanted, ClassWeights, ClientAuth, CompressCoding, CompressConfig,
     CorsConfig, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, ForwardAuthConfig, GatewayConfig,
-    HeaderRulesConfig, HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, NoPath, Order,
-    PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RedirectConfig, RespondConfig,
-    RetryConfig, RouteCacheConfig, RouteConfig, SecurityHeaders, SniConfig, SplitConfig, TenantSource,
-    TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig, ViewConfig,
+    HeaderRulesConfig, HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, MirrorConfig,
+    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RateBy, RedirectConfig,
+    RespondConfig, RetryConfig, RouteCacheConfig, RouteConfig, RouteRateConfig, SecurityHeaders, SniConfig,
+    SplitConfig, StickyConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig,
+    ViewConfig,
 };
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};

@@ -84,6 +84,7 @@ impl Passage<'_> {
             self.charge_client()?;
             return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
         }
+        self.charge_route(route)?;
         if let Some(preflight) = route.browser.as_ref().and_then(|browser| browser.preflight(request)) {
             self.charge_client()?;
             return Ok(preflight);
@@ -261,10 +262,10 @@ impl Passage<'_> {
         self.charged(self.policy.rates.charge(caller, self.began))
     }
 
-    fn charged(&mut self, verdict: Result<Option<Verdict>, Verdict>) -> Result<(), Refusal> {
+    pub(crate) fn charged(&mut self, verdict: Result<Option<Verdict>, Verdict>) -> Result<(), Refusal> {
         match verdict {
             Ok(allowance) => {
-                self.allowance = allowance;
+                self.allowance = allowance.or(self.allowance.take());
                 Ok(())
             }
             Err(used_up) => {
@@ -390,6 +391,7 @@ impl Passage<'_> {
         if let Some((auth, said)) = said_of_client {
             auth.copy(&said, request.headers_mut());
         }
+        self.mirror(route, request, stream.is_some());
         let answered = match &route.goes_to {
             GoesTo::Upstreams(split) => {
                 let (share, occupancy) = (split.next(), stream.as_ref().map(|stream| &stream.occupancy));
@@ -449,16 +451,19 @@ impl Passage<'_> {
         holding: &mut Holding,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        let mut sent = Sent::default();
+        let mut sent = share.upstream.belonging(request, &self.client);
         let now = self.proxy.shared.clock.now();
         let held = (Held::Own(holding), stream);
-        let answer = share.upstream.send(request, upload, held, (now, deadline), &mut sent).await;
+        let mut answer = share.upstream.send(request, upload, held, (now, deadline), &mut sent).await;
         if let Some(entry) = &mut self.entry {
             let line = entry.line();
             line.upstream = Some(Arc::clone(&share.name));
             line.tries = sent.tries;
             line.server = sent.pool.upgrade().map(|pool| Arc::clone(&pool.server));
             line.waited = Some(self.proxy.shared.clock.now().since(now));
+        }
+        if let Ok(response) = &mut answer {
+            share.upstream.keep(&sent, self.client.is_https, response);
         }
         holding.is_at(sent.pool);
         answer

@@ -141,6 +141,14 @@ pub(crate) fn count_flood(conn: &ConnInfo, policy: &Policy, shared: &Shared) {
     (0..REFUSALS_PER_FLOOD).for_each(|_| cut_off_floods(conn, client, policy, shared, now));
 }
 
+/// Takes one request out of the allowance of a route.
+///
+/// # Errors
+/// The allowance, if it is used up.
+pub(crate) fn charge_route(rate: Rate, bucket: &Bucket, now: Moment) -> Result<Option<Verdict>, Verdict> {
+    charge_one("route", Some(rate), bucket, now)
+}
+
 fn charge_one(
     name: &'static str,
     rate: Option<Rate>,
@@ -195,6 +203,7 @@ impl Verdict {
         let detail = match self.name {
             "client" => "the rate of this address is used up",
             "tenant" => "the rate of this tenant is used up",
+            "route" => "the rate of this route is used up",
             _ => "the rate of this capability is used up",
         };
         let refusal = Refusal::new(Reason::Quota, detail);

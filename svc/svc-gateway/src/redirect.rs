@@ -26,7 +26,7 @@ use crate::{
     message::Survey,
     policy::{Policies, Policy},
     quotas,
-    router::path,
+    router::{path, pattern::Pattern},
     shared::Shared,
 };
 use place::{Place, sound_host};
@@ -55,11 +55,16 @@ impl Redirect {
         Self { to: To::Https(port), status: StatusCode::PERMANENT_REDIRECT }
     }
 
-    /// A redirect as configured for a route with this path, where HTTPS is served on `https_port`.
+    /// A redirect as configured for a route with this path and this pattern of whole paths, where HTTPS is served on
+    /// `https_port`.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn new(config: &RedirectConfig, route: &str, https_port: u16) -> Result<Self, Flaw> {
+    pub(crate) fn new(
+        config: &RedirectConfig,
+        route: (&str, Option<&Pattern>),
+        https_port: u16,
+    ) -> Result<Self, Flaw> {
         let status = match config.status {
             301 | 302 | 307 | 308 => StatusCode::from_u16(config.status),
             _ => return Err(Flaw::new("redirect.status", "must be 301, 302, 307 or 308")),
@@ -228,7 +233,7 @@ mod tests {
     #[test]
     fn another_origin_takes_everybody() {
         let config = RedirectConfig { to: "https://www.example.org/".into(), status: 302 };
-        let redirect = Redirect::new(&config, "/", 443).unwrap();
+        let redirect = Redirect::new(&config, ("/", None), 443).unwrap();
         let answer = redirect.answer(&asked("/a?b", "old.example"), true).unwrap().unwrap();
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()[LOCATION]),
@@ -238,7 +243,8 @@ mod tests {
 
     #[test]
     fn what_leads_nowhere_is_told() {
-        let at = |to: &str, status| Redirect::new(&RedirectConfig { to: to.into(), status }, "/", 443);
+        let at =
+            |to: &str, status| Redirect::new(&RedirectConfig { to: to.into(), status }, ("/", None), 443);
         assert_eq!(at("www.example.org", 308).unwrap_err().key, "redirect.to");
         for status in [200, 300, 303, 304, 309] {
             assert_eq!(at("https", status).unwrap_err().key, "redirect.status", "{status}");

@@ -8,6 +8,7 @@ use types::Refusal;
 use crate::{
     config::{RespondConfig, RouteConfig},
     redirect::Redirect,
+    router::narrowing::Narrowing,
 };
 
 /// What a route answers itself.
@@ -32,7 +33,9 @@ impl OwnAnswer {
     /// What a route answers itself, where HTTPS is served on `https_port`; `None` if nothing. What the configuration's check
     /// refuses is left out.
     pub(crate) fn of(route: &RouteConfig, https_port: u16) -> Option<Self> {
-        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, &route.path, https_port).ok());
+        let narrowing = Narrowing::new(route).0;
+        let place = (route.path.as_str(), narrowing.path());
+        let redirect = route.redirect.as_ref().and_then(|to| Redirect::new(to, place, https_port).ok());
         let fixed = route.respond.as_ref().and_then(FixedResponse::new);
         (redirect.is_some() || fixed.is_some()).then_some(Self { redirect, fixed })
     }

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) cache: OnceLock<Arc<ResponseCache>>,
     clients: Buckets<ClientKey>,
     capabilities: Buckets<TokenId>,
+    /// Of routes with a rate of their own, by the route's name and the client; `None` for all clients.
+    routes: Buckets<(Arc<str>, Option<ClientKey>)>,
     /// Of everybody there was no more room for.
     other: Arc<Bucket>,
 }
@@ -73,6 +75,7 @@ impl Shared {
             cache: OnceLock::new(),
             clients: Buckets::new(MAX_BUCKETS, RandomState::new()),
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
+            routes: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),
         });
         metrics::publish(scope, &shared);
@@ -100,6 +103,12 @@ impl Shared {
     /// The allowance of a client's address.
     pub(crate) fn client(&self, key: ClientKey, now: Moment) -> Arc<Bucket> {
         self.clients.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    }
+
+    /// The allowance of a client on a route, or of all clients there.
+    pub(crate) fn of_route(&self, route: &Arc<str>, client: Option<ClientKey>, now: Moment) -> Arc<Bucket> {
+        let key = (Arc::clone(route), client);
+        self.routes.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
     }
 
     /// The allowance of a capability.

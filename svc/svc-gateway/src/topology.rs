@@ -16,6 +16,7 @@ use crate::{
     cache::{self, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
     jwt::VERIFIER_KEY_REFRESHER,
     locks,
+    mirror::MIRRORED,
     passwords::PASSWORD_QUEUE,
     redirect::REDIRECT_LISTENER,
     shared,
@@ -45,6 +46,7 @@ pub static TOPOLOGY: Topology = Topology {
          at all.",
         "Serving never waits for an authority: certificates are obtained beside it, one at a time, and an outage of the \
          authority changes nothing that is served.",
+        "A copy of a request (`mirror`) is sent once, holds no slot, and neither delays nor changes what becomes of the request.",
         "A drain answers what is in flight before it closes a connection.",
     ],
     tasks: &[
@@ -59,7 +61,16 @@ pub static TOPOLOGY: Topology = Topology {
         ACCESS_LOG_WRITER,
         CACHE_WRITER,
     ],
-    children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, ABANDONED, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE],
+    children: &[
+        CONNECTION,
+        H2_STREAM,
+        H2_UPSTREAM,
+        ABANDONED,
+        MIRRORED,
+        CACHE_FETCH,
+        CACHE_FILL,
+        CACHE_REVALIDATE,
+    ],
     queues: &[WORK, SCHED, WAITING_QUEUE, PASSWORD_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
     locks: &joined::<_, { locks::ALL.len() + LOCKS.len() }>(&locks::ALL, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),

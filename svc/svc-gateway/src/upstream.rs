@@ -17,15 +17,19 @@ mod roster;
 mod seats;
 mod server;
 mod status;
+mod sticky;
 mod streams;
 mod watch;
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak, atomic::AtomicU32},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
 use fairq::StreamLimit;
 use http::HeaderValue;
-use ron_kernel::{blame::Failure, breaker::Ticket};
+use ron_kernel::{blame::Failure, breaker::Ticket, supervisor::Children};
 use ron_transport::{Request, Response, UploadWatch, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
@@ -36,9 +40,10 @@ use server::{Judged, Standing, Verdict};
 
 pub(crate) use exchange::ABANDONED;
 pub(crate) use group::{Group, Groups, Upstreams};
-pub(crate) use metrics::METRICS;
+pub(crate) use metrics::{METRICS, MirrorMetrics, MirrorOutcome};
 pub(crate) use seats::Seat;
 pub(crate) use server::Server;
+pub(crate) use sticky::Affinity;
 pub(crate) use streams::{Occupancy, STREAMS_RETRY};
 pub(crate) use watch::{UPSTREAM_WATCH, WAITING_QUEUE, start};
 
@@ -57,6 +62,10 @@ pub(crate) struct Upstream {
 /// How a request went on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
+    /// Where the request belongs, which is told before it is sent; `None` if it may go anywhere.
+    pub(crate) affinity: Option<Affinity>,
+    /// Whether it is a copy, which is sent once; told before it is sent.
+    pub(crate) is_copy: bool,
     /// How often a server was asked.
     pub(crate) tries: u32,
     /// The pool of the connection of the last try; dangling if there was none.
@@ -138,9 +147,22 @@ impl Upstream {
         let upload = upload.map(|watch| Upload { watch, timeout, limit });
         let own_timeout = (deadline == whole).then_some(timeout);
         let mut trip = Trip::new(now, deadline, own_timeout, upload, (holding, stream));
+        (trip.affinity, trip.is_copy) = (sent.affinity, sent.is_copy);
         let answer = self.deliver(request, &mut trip).await;
-        *sent = Sent { tries: trip.tries, pool: trip.pool };
+        (sent.tries, sent.pool) = (trip.tries, trip.pool);
         answer
+    }
+
+    /// The upstream's own timeout.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.group.config.timeout.as_duration()
+    }
+
+    /// What copies of requests need that are sent here: how many are on their way, what runs them, and what counts them.
+    pub(crate) fn mirrored(&self) -> (Arc<AtomicU32>, Children, MirrorMetrics) {
+        let tools = &self.group.tools;
+        let metrics = tools.families.mirrored(&self.group.name);
+        (Arc::clone(&self.group.mirrored), tools.mirrored.clone(), metrics)
     }
 
     /// Sends the request to one server.
@@ -177,6 +199,11 @@ impl Upstream {
         // Before the choice, lest the test of an open breaker be spent on a stream that is not sent.
         if let Some(occupancy) = retry::occupancy(trip.stream, trip.holding.as_ref()) {
             trip.full = roster.leave_out(&mut trip.tried, |pool| occupancy.fits(pool));
+        }
+        if let Some(affinity) = trip.affinity
+            && let Some(choice) = roster.belongs(affinity, &mut trip.tried, asker, trip.now)
+        {
+            return choice;
         }
         roster.choose(&mut trip.tried, asker, trip.now, fastrand::u64(..))
     }

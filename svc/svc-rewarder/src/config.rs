@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use rewards::{PolicyId, PublicKey};
 use ron_accounting::{NodeId, Windows};
-use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+use ron_kernel::config::{Checks, HumanDuration, PathSetting, Problems, Table};
 use ron_ledger::AccountId;
 use ron_transport::{addr::ListenAddr, serve::HttpLimits, tls::settings::TlsConfig};
 use schemars::JsonSchema;
@@ -52,6 +52,7 @@ pub struct RewarderConfig {
     /// that one of `policy_keys` has signed.
     pub policy: String,
     /// Files with signed policies, read at startup and at each reload. `omnigate policy sign` writes one.
+    #[schemars(with = "Vec<PathSetting>")]
     pub policy_files: Vec<PathBuf>,
     /// Public keys whose signatures on policies are accepted: `"ed25519:"` and 64 hexadecimal digits each.
     pub policy_keys: Vec<String>,
@@ -59,9 +60,11 @@ pub struct RewarderConfig {
     pub accounting_nodes: Vec<String>,
     /// The node's key in PKCS#8 PEM, mode 0600; empty for `node.key` in `node.data_dir`, which is created if it
     /// does not exist. With `node.amnesia` and no path, the key lasts as long as the process.
+    #[schemars(with = "PathSetting")]
     pub node_key: PathBuf,
     /// The folder for the files of epochs (`run.json` and the others); empty for `rewards` in `node.data_dir`. With
     /// `node.amnesia` they are kept in RAM.
+    #[schemars(with = "PathSetting")]
     pub artifact_dir: PathBuf,
     /// The ledger account that pays. An actor's account is `actor/` and its name.
     pub pool_account: String,

@@ -34,6 +34,17 @@ impl Node {
         node
     }
 
+    /// The same with lines before the first table of the file.
+    pub(crate) fn start_with_top(dir: tempfile::TempDir, top: &str, gateway: &str) -> Self {
+        let (gateway_addr, admin) = (free_addr(), free_addr());
+        let text = format!("{top}{}", config(gateway_addr, admin, gateway));
+        write_config(dir.path(), &text);
+        let child = spawn(dir.path(), &text, Stdio::null());
+        let mut node = Self { child, dir, succeeded: AtomicBool::default(), gateway: gateway_addr, admin };
+        node.wait_until_ready();
+        node
+    }
+
     /// Starts a copy of the program, `bin/omnigate` in the node's folder, that may be replaced, and waits until it is ready.
     pub(crate) fn start_copy(gateway: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();

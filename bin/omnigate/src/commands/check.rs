@@ -25,7 +25,7 @@ pub(super) fn run(source: &ConfigSource) -> Result<(), Failure> {
     }
     let is_configured = unworkable::has_gateway_settings(&snapshot);
     for finding in unworkable::findings(&snapshot).iter().filter(|found| is_configured || !found.is_usual) {
-        eprintln!("{}", finding.render(&source.name()));
+        eprintln!("{}", finding.render());
     }
     check_certificates(&snapshot)?;
     let (gateway, auth) = (snapshot.get::<GatewayConfig>(), snapshot.get::<AuthConfig>());

@@ -14,7 +14,33 @@ use crate::{
     failure::Failure,
 };
 
-/// How `config init` begins the file.
+/// What `config init` writes.
+const STARTER: &str = "\
+# Omnigate's configuration. `omnigate check` validates this file, `omnigate up` runs it, and saving it applies a
+# change. `omnigate config init --full` writes every setting with its default; docs/CONFIG.md lists them too.
+# Relative paths start at the folder of this file.
+
+# Everything goes to your application:
+[[gateway.route]]
+path = \"/\"
+upstream = \"app\"
+
+[gateway.upstream.app]
+endpoints = [\"http://127.0.0.1:3000\"]
+
+# Answered by the gateway itself: curl http://127.0.0.1:8080/hello
+[[gateway.route]]
+path = \"/hello\"
+respond = { body = \"Omnigate works.\\n\" }
+
+[gateway]
+listen = \"127.0.0.1:8080\"             # \"0.0.0.0:8080\" for other machines
+
+[admin]
+listen = \"127.0.0.1:9600\"             # status, metrics and the console; keep it private
+";
+
+/// How `config init --full` begins the file.
 const TEMPLATE_HEAD: &str = "\
 ## Omnigate's configuration. A line that starts with `# ` shows a setting and its default: remove the mark to
 ## change it. `omnigate check` validates the file, and `omnigate config show` prints the values in force.
@@ -27,7 +53,7 @@ const REFERENCE_HEAD: &str = "\
 
 Written by `omnigate config reference`; do not edit.
 
-The configuration is one TOML file: the one that `--config` or `OMNIGATE_CONFIG` names, else `./omnigate.toml` if it
+The configuration is a TOML file: the one that `--config` or `OMNIGATE_CONFIG` names, else `./omnigate.toml` if it
 exists. Every key has a default. The sources of a value, in order of precedence, are: a flag
 `--set gateway.max_conns=100`, an environment variable `OMNIGATE_GATEWAY__MAX_CONNS=100`, the file, the default.
 
@@ -36,26 +62,42 @@ which `/readyz` reports. An invalid configuration is refused as a whole, and the
 
 Durations are written `\"5s\"` or `\"250ms\"`, sizes `\"1MiB\"` or as a number of bytes.
 
+**Paths.** A relative path in a file starts at the folder of that file: of files, folders, Unix sockets (`unix:app.sock`),
+`file:` and `sqlite:` URLs, and `${file:…}`. A relative path in a flag or a variable starts at the working folder, and
+so does the default of `node.data_dir`. `sslrootcert` in `ledger.url` works as in PostgreSQL's own programs. Messages
+name the full path that was tried.
+
+**Other files.** `include = [\"conf.d/*.toml\"]`, before the first table, adds the settings of other files. `*` and `?` are
+wildcards in the name of the file, whose matches are read in the order of their names; a name without a wildcard must
+exist. Tables are merged and lists of tables, such as `[[gateway.route]]`, are appended, the first file first. Any other
+setting may be in one file only. Included files may include others, up to 4 deep, 256 in all, 1 MiB each and 4 MiB
+together. Changes of included files, and new files that match, are applied like changes of the first one.
+
+**References.** `${NAME}` in a string is an environment variable, `${NAME:-text}` one with a default, and `${file:PATH}`
+the content of a file; `$${` is a plain `${`. What they stand for is never shown.
+
 ";
 
 /// Widest path and value that are padded in `config show`; longer ones push their origin to the right.
 const ALIGN_MAX: usize = 88;
 
-/// Writes the commented template to `path`.
-pub(super) fn init(path: &Path, force: bool) -> Result<(), Failure> {
+/// Writes a short file to `path`, or with `full` every setting, commented out.
+pub(super) fn init(path: &Path, full: bool, force: bool) -> Result<(), Failure> {
     let shown = path.display();
-    write_template(path, force).map_err(|error| match error.kind() {
+    let text = if full { format!("{TEMPLATE_HEAD}{}", schema().template()) } else { STARTER.to_owned() };
+    write_new(path, &text, force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => Failure::failed(format!("{shown} already exists"))
             .help("choose another path, or replace it with --force"),
         io::ErrorKind::NotFound => Failure::failed(format!("the folder of {shown} does not exist"))
             .help("create it, or choose another path"),
         _ => Failure::failed(format!("cannot write {shown}: {error}")),
     })?;
-    super::print(&format!("wrote {shown}: every setting with its default, commented out\n"))
+    let what = if full { "every setting with its default, commented out" } else { "a route to start from" };
+    super::print(&format!("wrote {shown}: {what}\n"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command that writes a file and ends; no runtime is running")]
-fn write_template(path: &Path, force: bool) -> io::Result<()> {
+fn write_new(path: &Path, text: &str, force: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true);
     if force {
@@ -63,17 +105,16 @@ fn write_template(path: &Path, force: bool) -> io::Result<()> {
     } else {
         options.create_new(true);
     }
-    let template = format!("{TEMPLATE_HEAD}{}", schema().template());
-    options.open(path)?.write_all(template.as_bytes())
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 /// Prints every resolved value with its origin.
 pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> {
     let snapshot = source.load()?;
     if as_json {
-        return super::print(&super::pretty(&listed(&snapshot, &source.name())));
+        return super::print(&super::pretty(&listed(&snapshot)));
     }
-    let line = |(path, value, origin)| (format!("{path} = {value}"), origin_text(origin, &source.name()));
+    let line = |(path, value, origin)| (format!("{path} = {value}"), origin_text(origin));
     let lines: Vec<(String, String)> = snapshot.entries().map(line).collect();
     let widths = lines.iter().map(|(setting, _)| setting.chars().count());
     let width = widths.filter(|width| *width <= ALIGN_MAX).max().unwrap_or(0);
@@ -82,17 +123,17 @@ pub(super) fn show(source: &ConfigSource, as_json: bool) -> Result<(), Failure> 
     super::print(&text)
 }
 
-/// Every resolved value of a configuration that was read from `file`, with its origin; secrets are hidden.
-pub(crate) fn listed(snapshot: &Snapshot, file: &str) -> Value {
-    let entry = |(path, value, origin): (&str, &str, &Origin)| json!({ "key": path, "value": json_value(value), "origin": origin_text(origin, file) });
+/// Every resolved value of a configuration with its origin; secrets are hidden.
+pub(crate) fn listed(snapshot: &Snapshot) -> Value {
+    let entry = |(path, value, origin): (&str, &str, &Origin)| json!({ "key": path, "value": json_value(value), "origin": origin_text(origin) });
     Value::Array(snapshot.entries().map(entry).collect())
 }
 
 /// Where a value came from, as an operator would look for it.
-fn origin_text(origin: &Origin, file: &str) -> String {
+fn origin_text(origin: &Origin) -> String {
     match origin {
         Origin::Default => "default".to_owned(),
-        Origin::File { line } => format!("{file}:{line}"),
+        Origin::File { file, line } => format!("{file}:{line}"),
         Origin::Env(name) => format!("env {name}"),
         Origin::Flag(_) => "--set".to_owned(),
     }

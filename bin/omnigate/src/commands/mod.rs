@@ -5,6 +5,7 @@ mod cas;
 mod check;
 mod completions;
 mod config;
+mod config_diff;
 mod docs;
 mod epoch;
 mod fairness;
@@ -96,7 +97,8 @@ fn run(task: Task) -> Result<ron_kernel::ExitCode, Failure> {
         Task::Pack(command) => return pack::run(command),
         Task::Epoch(command) => return epoch::run(command),
         Task::Policy(command) => return policy::run(command),
-        Task::ConfigInit { path, force } => config::init(&path, force),
+        Task::ConfigInit { path, full, force } => config::init(&path, full, force),
+        Task::ConfigDiff { source, json } => return config_diff::run(&source, json),
         Task::ConfigShow { source, json } => config::show(&source, json),
         Task::ConfigSchema => config::schema_json(),
         Task::ConfigReference => config::reference(),

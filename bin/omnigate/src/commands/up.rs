@@ -4,8 +4,8 @@ use ron_kernel::ExitCode;
 use ron_transport::inherit::Inherited;
 
 use crate::{
-    config_file::ConfigSource, failure::Failure, logging, node, private_data, sandbox, settings::LogConfig,
-    unworkable,
+    config_file::ConfigSource, failure::Failure, logging, node, preflight, private_data, sandbox,
+    settings::LogConfig, unworkable,
 };
 
 /// Runs the node until it has stopped.
@@ -13,6 +13,7 @@ pub(super) fn run(source: ConfigSource) -> Result<ExitCode, Failure> {
     // First, while this is the only thread: it takes descriptors by number and changes the environment.
     let inherited = Inherited::from_env().map_err(Failure::failed)?;
     let config = source.load_for_node()?;
+    preflight::refuse_data_left_behind(&config.snapshot, source.file())?;
     let log = logging::start(&config.snapshot.get::<LogConfig>())?;
     for problem in config.snapshot.warnings().problems() {
         tracing::warn!("{}", problem.message);

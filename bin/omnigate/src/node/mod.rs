@@ -133,12 +133,11 @@ async fn start(
     let to_admin = (in_force, reloads.clone());
     let parts = Arc::new(Parts::open(kernel, snapshot, &mut inherited, to_admin, &log.audit()).await?);
     close_unused(inherited);
-    let file = source.file().map(ToOwned::to_owned);
     let reread = Reread::new(source, config);
-    let reader = reread.reader();
+    let (reader, look_at) = (reread.reader(), reread.look_at());
     let follow = parts.follow_config(reread, log);
     let reloader = Reloader::new(kernel.own(), Arc::clone(&store), reader, follow);
-    reload::start(kernel.own(), reloader.telling_of(named_files), file, reloads);
+    reload::start(kernel.own(), reloader.telling_of(named_files), look_at, reloads);
     let successor = upgrade::start(parts.admin_scope(), Arc::clone(&parts), store, upgrade)?;
     let banner = banner(&snapshot.get::<NodeConfig>().name, &parts);
     let news = News { banner, predecessor, predecessor_stops, successor };

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ron_kernel::{
     config::Snapshot,
-    reload::{Commit, Preparing, Read, Reading, Reconfigure, ReloadError},
+    reload::{Commit, Contents, LookAt, Preparing, Read, Reading, Reconfigure, ReloadError},
 };
+use zeroize::Zeroizing;
 
-use super::settle::{Look, Settling};
+use super::settle::{Look, Settling, Texts};
 use crate::config_file::{ConfigSource, StartConfig};
 
-/// The configuration's sources, as a part of the node: it remembers the text of the file that is in force.
+/// The configuration's sources, as a part of the node: it remembers the texts of the files that are in force.
 pub(super) struct Reread {
     source: ConfigSource,
     settling: Arc<Mutex<Settling>>,
@@ -18,10 +19,12 @@ pub(super) struct Reread {
 
 impl Reread {
     pub(super) fn new(source: ConfigSource, started_with: &StartConfig) -> Arc<Self> {
-        if let Some(doubt) = started_with.file_text.as_ref().and_then(|text| super::settle::doubt(text)) {
-            tracing::warn!("the configuration file {} may not be whole: {doubt}", source.name());
+        for (file, text) in started_with.texts.files() {
+            if let Some(doubt) = super::settle::doubt(text) {
+                tracing::warn!("the configuration file {} may not be whole: {doubt}", file.display());
+            }
         }
-        let settling = Settling::new(started_with.file_text.clone());
+        let settling = Settling::new(Texts::of(&started_with.texts));
         Arc::new(Self { source, settling: Arc::new(Mutex::new(settling)) })
     }
 
@@ -33,17 +36,30 @@ impl Reread {
 
     fn read(&self) -> Result<Reading, ReloadError> {
         let gone = |problem| ReloadError::Refused(format!("{problem}: put it back, or restart with another"));
-        let text = self.source.read_file().map_err(gone)?;
-        let Some(text) = text else {
-            return Ok(Reading::Settled(self.source.load_from(None)?));
-        };
-        match lock(&self.settling).look(&text) {
+        let texts = self.source.read_files().map_err(gone)?;
+        match lock(&self.settling).look(Texts::of(&texts)) {
             Look::Again => Ok(Reading::Unsettled),
-            Look::Doubtful(doubt) => {
-                Err(ReloadError::Refused(format!("the configuration file {}: {doubt}", self.source.name())))
+            Look::Doubtful { file, doubt } => {
+                Err(ReloadError::Refused(format!("the configuration file {}: {doubt}", file.display())))
             }
-            Look::Settled => Ok(Reading::Settled(self.source.load_from(Some(&text))?)),
+            Look::Settled => Ok(Reading::Settled(self.source.load_from(&texts)?)),
         }
+    }
+
+    /// What looks at the files for the config watcher; `None` without a file.
+    pub(super) fn look_at(self: &Arc<Self>) -> Option<LookAt> {
+        let main = self.source.file()?.to_owned();
+        let this = Arc::clone(self);
+        Some(Arc::new(move || {
+            let mut contents = Contents::of_file(&main);
+            if let Ok(texts) = this.source.read_files() {
+                let held = |text: &str| Some(Zeroizing::new(text.as_bytes().to_vec()));
+                contents.files = texts.files().map(|(path, text)| (path.to_owned(), held(text))).collect();
+                let parents = texts.files().filter_map(|(path, _)| Some(path.parent()?.to_owned()));
+                contents.folders = parents.chain(texts.folders().iter().cloned()).collect();
+            }
+            contents
+        }))
     }
 }
 

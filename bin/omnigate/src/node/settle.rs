@@ -1,11 +1,18 @@
-//! Whether a configuration file is whole: it may be read while somebody is writing it.
+//! Whether the configuration files are whole: they may be read while somebody is writing them.
 //!
-//! A file is taken once two readings in a row gave the same text. A text that is the beginning of the one in force is
+//! Files are taken once two readings in a row gave the same texts. A text that is the beginning of the one in force is
 //! what a writer leaves that was interrupted between two lines, so it must stay the same for longer. A text without any
 //! setting, or whose last line has no end, is refused, unless that very text is already in force.
 
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
 use ron_kernel::reload::READ_AGAIN;
 use zeroize::Zeroizing;
+
+use crate::config_file::ConfigTexts;
 
 /// Readings, after the first, that must give the same text.
 const SAME_READINGS: u32 = 1;
@@ -13,64 +20,86 @@ const SAME_READINGS: u32 = 1;
 const SAME_READINGS_OF_A_BEGINNING: u32 = 20;
 const _: () = assert!(READ_AGAIN.as_millis() == 100, "the readings above are counted for this pause");
 
-/// The configuration file's text over several readings.
+/// The texts of the configuration's files, by path.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Texts(BTreeMap<PathBuf, Zeroizing<String>>);
+
+impl Texts {
+    pub(super) fn of(texts: &ConfigTexts) -> Self {
+        let owned = |(path, text): (&Path, &str)| (path.to_owned(), Zeroizing::new(text.to_owned()));
+        Self(texts.files().map(owned).collect())
+    }
+
+    /// The files that are not as they are in `other`.
+    fn changed_from<'t>(&'t self, other: &'t Self) -> impl Iterator<Item = (&'t Path, &'t str)> {
+        let is_new = |(path, text): &(&PathBuf, &Zeroizing<String>)| other.0.get(*path) != Some(*text);
+        self.0.iter().filter(is_new).map(|(path, text)| (path.as_path(), text.as_str()))
+    }
+}
+
+/// The configuration files' texts over several readings.
 #[derive(Default)]
 pub(super) struct Settling {
-    /// The text in force; `None` where no file was read.
-    in_force: Option<Zeroizing<String>>,
-    /// The text of the last reading.
-    seen: Option<Zeroizing<String>>,
-    /// How many readings in a row gave the same text as the one before; `None` before the first of a reload.
+    /// The texts in force.
+    in_force: Texts,
+    /// The texts of the last reading.
+    seen: Option<Texts>,
+    /// How many readings in a row gave the same texts as the one before; `None` before the first of a reload.
     same: Option<u32>,
 }
 
-/// The conclusion from one reading of the file.
+/// The conclusion from one reading of the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// The file may still be being written.
+    /// A file may still be being written.
     Again,
-    /// The file is left alone, and cannot be whole; says why and what to do.
-    Doubtful(&'static str),
-    /// The file is left alone.
+    /// The files are left alone, and one cannot be whole.
+    Doubtful {
+        /// The file that cannot be whole.
+        file: PathBuf,
+        /// Why, and what to do.
+        doubt: &'static str,
+    },
+    /// The files are left alone.
     Settled,
 }
 
 impl Settling {
-    /// Before the first reading, with the text that the node started with.
-    pub(super) fn new(in_force: Option<Zeroizing<String>>) -> Self {
+    /// Before the first reading, with the texts that the node started with.
+    pub(super) fn new(in_force: Texts) -> Self {
         Self { in_force, ..Self::default() }
     }
 
-    /// Judges the text that a reading gave.
-    pub(super) fn look(&mut self, text: &str) -> Look {
-        let is_same = self.seen.as_ref().is_some_and(|seen| seen.as_str() == text);
+    /// Judges the texts that a reading gave.
+    pub(super) fn look(&mut self, texts: Texts) -> Look {
+        let is_same = self.seen.as_ref() == Some(&texts);
         let same = self.same.filter(|_| is_same).map_or(0, |same| same + 1);
-        if !is_same {
-            self.seen = Some(Zeroizing::new(text.to_owned()));
-        }
-        if same < self.wanted(text) {
+        let wanted = self.wanted(&texts);
+        let texts = self.seen.insert(texts);
+        if same < wanted {
             self.same = Some(same);
             return Look::Again;
         }
         // The next reload judges again.
         self.same = None;
-        let known = self.in_force.as_ref().is_some_and(|in_force| in_force.as_str() == text);
-        match doubt(text) {
-            Some(doubt) if !known => Look::Doubtful(doubt),
-            _ => Look::Settled,
+        let mut doubtful =
+            texts.changed_from(&self.in_force).filter_map(|(file, text)| Some((file, doubt(text)?)));
+        match doubtful.next() {
+            Some((file, doubt)) => Look::Doubtful { file: file.to_owned(), doubt },
+            None => Look::Settled,
         }
     }
 
-    /// The text of the last reading is in force.
+    /// The texts of the last reading are in force.
     pub(super) fn put_into_force(&mut self) {
-        self.in_force = self.seen.clone();
+        self.in_force = self.seen.clone().unwrap_or_default();
     }
 
-    fn wanted(&self, text: &str) -> u32 {
-        let is_beginning = self
-            .in_force
-            .as_ref()
-            .is_some_and(|in_force| text.len() < in_force.len() && in_force.starts_with(text));
+    fn wanted(&self, texts: &Texts) -> u32 {
+        let is_beginning = texts.changed_from(&self.in_force).any(|(file, text)| {
+            let in_force = self.in_force.0.get(file);
+            in_force.is_some_and(|in_force| text.len() < in_force.len() && in_force.starts_with(text))
+        });
         if is_beginning { SAME_READINGS_OF_A_BEGINNING } else { SAME_READINGS }
     }
 }
@@ -79,7 +108,9 @@ impl Settling {
 pub(super) fn doubt(text: &str) -> Option<&'static str> {
     let is_setting = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
     if !text.lines().any(is_setting) {
-        return Some("it has no setting at all; write the settings, or restart to run with the defaults");
+        return Some(
+            "it has no setting at all; write the settings, remove the file if another one includes it, or restart",
+        );
     }
     (!text.ends_with('\n'))
         .then_some("its last line has no end, as if its writing had broken off; end the file with a newline")
@@ -91,23 +122,53 @@ mod tests {
 
     const WHOLE: &str = "[admin]\nlisten = \"127.0.0.1:1\"\n[auth]\nroot_keys = []\n";
 
-    fn in_force(text: &str) -> Settling {
-        Settling::new(Some(Zeroizing::new(text.to_owned())))
+    fn texts(files: &[(&str, &str)]) -> Texts {
+        Texts(files.iter().map(|(path, text)| (path.into(), Zeroizing::new((*text).to_owned()))).collect())
     }
 
-    /// What repeated readings of one text come to, and after how many.
-    fn settle(settling: &mut Settling, text: &str) -> (u32, Look) {
-        let looks = (1..100).map(|n| (n, settling.look(text)));
+    fn one(text: &str) -> Texts {
+        texts(&[("omnigate.toml", text)])
+    }
+
+    fn in_force(text: &str) -> Settling {
+        Settling::new(one(text))
+    }
+
+    /// What repeated readings of the same texts come to, and after how many.
+    fn settle_all(settling: &mut Settling, texts: &Texts) -> (u32, Look) {
+        let looks = (1..100).map(|n| (n, settling.look(texts.clone())));
         looks.into_iter().find(|(_, look)| *look != Look::Again).unwrap_or((100, Look::Again))
+    }
+
+    fn settle(settling: &mut Settling, text: &str) -> (u32, Look) {
+        settle_all(settling, &one(text))
+    }
+
+    #[test]
+    fn an_included_file_is_held_to_the_same_rules() {
+        let both = |more| texts(&[("omnigate.toml", WHOLE), ("conf.d/a.toml", more)]);
+        let mut settling = Settling::new(both("[node]\nname = \"n\"\n"));
+        assert_eq!(settling.look(both("[node]\n")), Look::Again);
+        assert_eq!(settling.look(both("[node]\nname")), Look::Again, "it changes");
+        let beginning = settle_all(&mut settling, &both("[node]\n"));
+        assert_eq!(beginning, (1 + SAME_READINGS_OF_A_BEGINNING, Look::Settled));
+        for doubtful in ["", "[node]\nname = \"other\""] {
+            let (_, look) = settle_all(&mut settling, &both(doubtful));
+            assert!(
+                matches!(look, Look::Doubtful { file, .. } if file == Path::new("conf.d/a.toml")),
+                "{doubtful}"
+            );
+        }
+        assert_eq!(settle(&mut settling, WHOLE).1, Look::Settled, "it was removed");
     }
 
     #[test]
     fn a_text_counts_once_it_was_read_twice_in_a_row() {
         let mut settling = in_force("[node]\n");
-        assert_eq!(settling.look("[a]\n"), Look::Again);
-        assert_eq!(settling.look(WHOLE), Look::Again);
-        assert_eq!(settling.look("[a]\n"), Look::Again);
-        assert_eq!(settling.look("[a]\n"), Look::Settled);
+        assert_eq!(settling.look(one("[a]\n")), Look::Again);
+        assert_eq!(settling.look(one(WHOLE)), Look::Again);
+        assert_eq!(settling.look(one("[a]\n")), Look::Again);
+        assert_eq!(settling.look(one("[a]\n")), Look::Settled);
         assert_eq!(settle(&mut settling, "[a]\n"), (1 + SAME_READINGS, Look::Settled), "judged anew");
     }
 
@@ -124,7 +185,7 @@ mod tests {
     fn a_file_without_settings_or_without_its_last_newline_is_doubtful() {
         let mut settling = in_force("[node]\nname = \"n\"\n");
         for doubtful in ["", "\n \n", "# omnigate\n# every setting\n", "[auth]\nroot_keys = [", "[gate"] {
-            assert!(matches!(settle(&mut settling, doubtful).1, Look::Doubtful(_)), "{doubtful:?}");
+            assert!(matches!(settle(&mut settling, doubtful).1, Look::Doubtful { .. }), "{doubtful:?}");
         }
         assert_eq!(settle(&mut settling, WHOLE).1, Look::Settled);
     }

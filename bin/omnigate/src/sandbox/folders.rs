@@ -13,7 +13,6 @@ use ron_kernel::{
 };
 use ron_ledger::Place;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use svc_edge::EdgeConfig;
 use svc_gateway::GatewayConfig;
 use svc_overlay::OverlayConfig;
@@ -47,22 +46,8 @@ const NULL: &str = "/dev/null";
 const WRITTEN: [&str; 4] =
     ["gateway.access_log.path", "admin.audit_log", "rewarder.node_key", "rewarder.artifact_dir"];
 
-/// Keys that name a file that is read, in whichever table.
-const READ: [&str; 13] = [
-    "cert_path",
-    "key_path",
-    "client_ca_path",
-    "crl_path",
-    "ocsp_path",
-    "ca_path",
-    "jwks_ca_path",
-    "root_keys",
-    "revoked",
-    "signed_by",
-    "policy_files",
-    "node_key",
-    "users_path",
-];
+/// What precedes the path of a socket that is only connected to: a server's or a peer's.
+const CONNECTED: [&str; 2] = ["+unix:", "@unix:"];
 
 /// The files and folders that a process can access.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,9 +76,9 @@ impl Folders {
             folders.read.append(&mut folders.execute);
         }
         folders.read.extend(file.into_iter().flat_map(around));
-        let from = file.and_then(Path::parent).unwrap_or(Path::new(""));
-        let referenced = config.referenced_files().iter().map(|name| from.join(name));
-        folders.read.extend(referenced.flat_map(|path| around(&path)));
+        let here = |folder: &PathBuf| if folder.as_os_str().is_empty() { ".".into() } else { folder.clone() };
+        folders.read.extend(config.included_folders().iter().map(here));
+        folders.read.extend(config.referenced_files().iter().flat_map(|path| around(path)));
         for named in named(config) {
             match named {
                 Named::Read(path) => folders.read.extend(around(&path)),
@@ -154,26 +139,10 @@ enum Named {
     Run(PathBuf),
 }
 
-/// Every path that a configuration names. A setting that names files must be known here: other texts, such as the paths
-/// of routes, look like files too.
+/// Every path that a configuration names.
 fn named(config: &Snapshot) -> Vec<Named> {
-    let mut found = Vec::new();
-    for (setting, shown, _) in config.entries() {
-        for (key, text) in texts(setting, shown) {
-            if let Some(socket) = text.strip_prefix("unix:") {
-                // A server's socket is only connected to.
-                let is_server = key == "endpoints";
-                found.push(if is_server { Named::Read(socket.into()) } else { Named::Write(socket.into()) });
-            } else if let Some(file) = text.strip_prefix("file:") {
-                let is_store = setting == "edge.cas.url";
-                found.push(if is_store { Named::Data(file.into()) } else { Named::Read(file.into()) });
-            } else if WRITTEN.contains(&setting) && !text.is_empty() {
-                found.push(Named::Write(text.into()));
-            } else if names_file(setting, &key) && !text.is_empty() {
-                found.push(Named::Read(text.into()));
-            }
-        }
-    }
+    let mut found: Vec<Named> =
+        config.paths().filter_map(|(setting, text)| named_by(setting, text)).collect();
     let node = config.get::<NodeConfig>();
     let ledger = config.get::<LedgerConfig>().place(&node.data_dir, node.amnesia);
     found.extend(ledger.authority_file().map(Named::Read));
@@ -189,47 +158,45 @@ fn named(config: &Snapshot) -> Vec<Named> {
     found
 }
 
+/// What a setting names; nothing for the data folder, which counts only if something is kept there.
+fn named_by(setting: &str, text: &str) -> Option<Named> {
+    if setting == "node.data_dir" {
+        return None;
+    }
+    if let Some(socket) = text.strip_prefix("unix:") {
+        return Some(Named::Write(socket.into()));
+    }
+    if let Some((_, socket)) = CONNECTED.iter().find_map(|sign| text.split_once(sign)) {
+        return Some(Named::Read(socket.into()));
+    }
+    let path = PathBuf::from(text.strip_prefix("file:").unwrap_or(text));
+    Some(match setting {
+        "edge.cas.url" => Named::Data(path),
+        _ if WRITTEN.contains(&setting) => Named::Write(path),
+        _ => Named::Read(path),
+    })
+}
+
 /// The files that a configuration has the node read, apart from what is served: keys, certificates, lists.
 pub(crate) fn files_read_by(config: &Snapshot) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for (setting, shown, _) in config.entries() {
-        for (key, text) in texts(setting, shown) {
-            match text.strip_prefix("file:") {
-                Some(file) if setting != "edge.cas.url" => files.push(file.into()),
-                None if READ.contains(&key.as_str()) && !text.is_empty() => files.push(text.into()),
-                _ => {}
-            }
-        }
-    }
+    let is_served = |setting: &str, text: &str| {
+        // A pack is served, the key that must have signed it is not.
+        ["edge.packs", "edge.roots"].iter().any(|served| setting.starts_with(served))
+            && !setting.ends_with(".signed_by")
+            || CONNECTED.iter().any(|sign| text.contains(sign))
+    };
+    let paths = config.paths().filter(|(setting, text)| !is_served(setting, text));
+    let mut files: Vec<PathBuf> = paths
+        .filter_map(|(setting, text)| match named_by(setting, text)? {
+            Named::Read(path) => Some(path),
+            // The node's own key is read, and made if it does not exist.
+            Named::Write(path) if setting == "rewarder.node_key" => Some(path),
+            Named::Write(_) | Named::Data(_) | Named::Run(_) => None,
+        })
+        .collect();
     files.sort_unstable();
     files.dedup();
     files
-}
-
-/// Whether a setting, or a key of a table in it, names a file or a folder that is read.
-fn names_file(setting: &str, key: &str) -> bool {
-    let is_served = ["edge.packs", "edge.roots"].iter().any(|served| setting.starts_with(served));
-    READ.contains(&key) || is_served && matches!(key, "path" | "packs" | "roots")
-}
-
-/// The texts in a value as it is shown, each with the innermost key that leads to it.
-fn texts(setting: &str, shown: &str) -> Vec<(String, String)> {
-    fn collect(key: &str, value: &Value, into: &mut Vec<(String, String)>) {
-        match value {
-            Value::String(text) => into.push((key.to_owned(), text.clone())),
-            Value::Array(items) => items.iter().for_each(|item| collect(key, item, into)),
-            Value::Object(fields) => fields.iter().for_each(|(key, field)| collect(key, field, into)),
-            _ => {}
-        }
-    }
-    let mut names = setting.split(['.', '[', ']']).filter(|name| !name.is_empty());
-    let key = names.rfind(|name| !name.bytes().all(|b| b.is_ascii_digit())).unwrap_or_default();
-    let mut found = Vec::new();
-    match serde_json::from_str::<Value>(shown) {
-        Ok(value) => collect(key, &value, &mut found),
-        Err(_) => found.push((key.to_owned(), shown.to_owned())),
-    }
-    found
 }
 
 /// The operator's program that the gateway starts, if there is one.
@@ -331,24 +298,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_that_name_files_count() {
-        let reads = |setting: &str, shown: &str| {
-            let found = texts(setting, shown).into_iter().filter(|(key, _)| names_file(setting, key));
-            found.map(|(_, text)| text).collect::<Vec<_>>()
+    fn what_a_setting_names_is_read_written_or_ours() {
+        let shown = |setting, text| match named_by(setting, text) {
+            Some(Named::Read(path)) => format!("read {}", path.display()),
+            Some(Named::Write(path)) => format!("write {}", path.display()),
+            Some(Named::Data(path)) => format!("data {}", path.display()),
+            Some(Named::Run(path)) => format!("run {}", path.display()),
+            None => String::new(),
         };
-        assert_eq!(reads("gateway.tls.cert_path", "\"a.pem\""), ["a.pem"]);
-        assert_eq!(reads("gateway.tls.cert_path", "a.pem"), ["a.pem"]);
-        assert_eq!(reads("auth.root_keys", r#"["a.key", "b.key"]"#), ["a.key", "b.key"]);
-        assert_eq!(reads("gateway.tls.sni", r#"[{"name": "n", "cert_path": "c"}]"#), ["c"]);
-        assert_eq!(
-            reads("edge.packs", r#"["a.pmtiles", {"path": "b.pmtiles", "name": "n"}]"#),
-            ["a.pmtiles", "b.pmtiles"]
-        );
-        assert_eq!(reads("edge.roots[0].path", "\"www\""), ["www"]);
-        for (setting, shown) in
-            [("gateway.route", r#"[{"path": "/", "upstream": "u"}]"#), ("gateway.route[0].path", "\"/\"")]
-        {
-            assert!(reads(setting, shown).is_empty(), "the path of a request is no file");
+        for (setting, text, expected) in [
+            ("gateway.tls.cert_path", "/a.pem", "read /a.pem"),
+            ("auth.jwks_url", "file:/keys.json", "read /keys.json"),
+            ("edge.cas.url", "file:/cas", "data /cas"),
+            ("admin.listen", "unix:/a.sock", "write /a.sock"),
+            ("gateway.upstream.app.endpoints[0]", "http+unix:/a.sock", "read /a.sock"),
+            ("overlay.peers", "b3:00@unix:/a.sock", "read /a.sock"),
+            ("admin.audit_log", "/audit", "write /audit"),
+            ("node.data_dir", "/data", ""),
+        ] {
+            assert_eq!(shown(setting, text), expected, "{setting}");
         }
     }
 

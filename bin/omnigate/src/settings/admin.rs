@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ron_kernel::config::{Checks, Problems, Secret, Table};
+use ron_kernel::config::{Checks, PathSetting, Problems, Secret, Table};
 use ron_transport::{addr::ListenAddr, tls::settings::TlsConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,7 @@ pub(crate) struct AdminConfig {
     /// The file that the audit trail is appended to, one JSON object per line: which caller did what, and which
     /// callers were refused. It is created with mode 0600. Empty for none; the ordinary log always has the trail,
     /// with the target `audit`.
+    #[schemars(with = "PathSetting")]
     pub(crate) audit_log: PathBuf,
     /// Whether `POST /rehearse/<service>/<task>` may end a task as a crash would, so that you can watch its
     /// restart.

@@ -21,6 +21,7 @@ pub(crate) struct LedgerConfig {
     /// `sslmode` and `sslrootcert` work as in PostgreSQL's own programs; without `sslmode`, TLS is required to
     /// other machines. If unset, it is the file `ledger.db` in `node.data_dir`; with `node.amnesia`, one of the
     /// others must be set.
+    #[schemars(extend("x-path" = ["sqlite:"]))]
     pub(crate) url: Option<Secret>,
     /// What is verified when the ledger is opened: everything, or what follows the last checkpoint signed by one of
     /// `trusted_keys`.

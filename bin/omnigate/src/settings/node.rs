@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use ron_kernel::{
-    config::{Checks, HumanDuration, Problems, Table},
+    config::{Checks, HumanDuration, PathSetting, Problems, Table},
     planes::RuntimeMode,
 };
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ pub(crate) struct NodeConfig {
     pub(crate) name: String,
     /// The folder for everything that the node stores. It is created when something is first stored, and not used
     /// with `amnesia`.
+    #[schemars(with = "PathSetting")]
     pub(crate) data_dir: PathBuf,
     /// Diskless mode: the node writes nothing to a disk and keeps data in RAM, as far as there is room.
     pub(crate) amnesia: bool,

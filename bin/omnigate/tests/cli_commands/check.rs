@@ -291,3 +291,31 @@ fn the_edge_refuses_a_folder_that_does_not_exist() {
     let file = cli(dir.path(), &["edge", "--dir", "file"]);
     assert!(file.code == Some(2) && file.err.contains("file is not a folder"), "{}", file.err);
 }
+
+#[test]
+fn relative_paths_start_at_the_folder_of_the_file_wherever_the_program_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("conf");
+    fs::create_dir(&conf).unwrap();
+    let route =
+        "[[gateway.route]]\npath = \"/\"\nupstream = \"a\"\nbasic_auth = { users_path = \"users\" }\n";
+    let upstream = "[gateway.upstream.a]\nendpoints = [\"http+unix:run/app.sock\"]\n";
+    fs::write(conf.join("omnigate.toml"), format!("{route}{upstream}")).unwrap();
+    let args = ["check", "--config", "conf/omnigate.toml"];
+    // What lies in the working folder does not count, and the message says where it was looked for.
+    fs::write(dir.path().join("users"), "").unwrap();
+    let ran = cli(dir.path(), &args);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    let tried = fs::canonicalize(&conf).unwrap().join("users");
+    assert!(ran.err.contains(&tried.display().to_string()), "{}", ran.err);
+    let hash = "$2y$05$abcdefghijklmnopqrstuuxlNWm9uHn9YMz1c8dzHJ8uPz9XDNxXO";
+    fs::write(conf.join("users"), format!("ann:{hash}\n")).unwrap();
+    assert_eq!(cli(dir.path(), &args).code, Some(0));
+    let shown = cli(dir.path(), &["config", "show", "--config", "conf/omnigate.toml"]).out;
+    let socket = fs::canonicalize(&conf).unwrap().join("run/app.sock");
+    assert!(shown.contains(&format!("http+unix:{}", socket.display())), "{shown}");
+    // A flag is typed in the working folder.
+    let ran = cli(dir.path(), &["config", "show", "--set", "node.data_dir=here"]);
+    let here = fs::canonicalize(dir.path()).unwrap().join("here");
+    assert!(ran.out.contains(&format!("node.data_dir = \"{}\"", here.display())), "{}", ran.out);
+}

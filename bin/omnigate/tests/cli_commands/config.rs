@@ -9,7 +9,7 @@ use crate::{assert_clean, assert_refused, cli, omnigate, run};
 #[test]
 fn the_template_is_right_as_it_is_and_with_every_setting_uncommented() {
     let dir = tempfile::tempdir().unwrap();
-    let ran = cli(dir.path(), &["config", "init"]);
+    let ran = cli(dir.path(), &["config", "init", "--full"]);
     assert_clean(&ran);
     assert_eq!(ran.out, "wrote omnigate.toml: every setting with its default, commented out\n");
     assert_clean(&cli(dir.path(), &["check"]));
@@ -163,4 +163,26 @@ fn files_and_variables_are_filled_in_and_never_shown() {
     fs::write(&file, "[node]\nname = \"${file:large}\"\n").unwrap();
     let refused = cli(dir.path(), &check).err;
     assert!(refused.contains("the file large cannot be read: it is larger than 65536 bytes"), "{refused}");
+}
+
+#[test]
+fn the_short_file_is_right_and_routes_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = cli(dir.path(), &["config", "init"]);
+    assert_clean(&ran);
+    assert_eq!(ran.out, "wrote omnigate.toml: a route to start from\n");
+    let text = fs::read_to_string(dir.path().join("omnigate.toml")).unwrap();
+    assert!(text.lines().count() < 30, "{text}");
+    let first = text.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap();
+    assert_eq!(first, "[[gateway.route]]");
+    let ran = cli(dir.path(), &["check"]);
+    assert_clean(&ran);
+    assert_eq!(ran.out, "ok: omnigate.toml\n");
+}
+
+#[test]
+fn a_difference_that_cannot_be_told_is_neither_yes_nor_no() {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = cli(dir.path(), &["config", "diff", "--set", "admin.listen=127.0.0.1:1"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
 }

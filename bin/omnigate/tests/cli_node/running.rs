@@ -241,3 +241,38 @@ fn a_password_in_a_wrong_url_is_not_repeated() {
         }
     }
 }
+
+#[test]
+fn a_difference_between_a_file_and_the_node_is_told_before_it_is_applied() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = "[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"s3cret-s3cret-s3cret\"\n[gateway]\nlisten = \"127.0.0.1:0\"\nmax_conns = 9\n";
+    fs::write(dir.path().join("omnigate.toml"), file).unwrap();
+    let node = Node::from_file(dir);
+    let same = ask(&node, &["config", "diff"]);
+    assert_eq!((same.code, same.out.as_str()), (Some(0), ""), "{}", same.err);
+    assert!(same.err.contains("not compared: admin.token"), "{}", same.err);
+    let route = "[[gateway.route]]\npath = \"/\"\nrespond = { status = 204 }\n[node]\ncores = 1\n";
+    let other = file
+        .replace("max_conns = 9", "max_conns = 10")
+        .replace("s3cret-s3cret-s3cret", "other-other-other-1");
+    fs::write(node.path("new.toml"), format!("{other}{route}")).unwrap();
+    // The other token is not the node's.
+    let refused = ask(&node, &["config", "diff", "--config", "new.toml"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    let token = ["--set", "admin.token=s3cret-s3cret-s3cret"];
+    let shown = ask(&node, &[&["config", "diff", "--config", "new.toml"], &token[..]].concat());
+    assert_eq!(shown.code, Some(1), "{}", shown.err);
+    assert!(shown.out.contains("- gateway.max_conns = 9\n+ gateway.max_conns = 10\n"), "{}", shown.out);
+    assert!(shown.out.contains("+ gateway.route[0].respond.status = 204\n"), "{}", shown.out);
+    assert!(shown.out.contains("+ node.cores = 1   # after a restart\n"), "{}", shown.out);
+    for said in [&shown.out, &shown.err] {
+        assert!(!said.contains("s3cret") && !said.contains("other-other"), "{said}");
+    }
+    let json = ask(&node, &[&["config", "diff", "--json", "--config", "new.toml"], &token[..]].concat());
+    let listed: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let conns = listed.as_array().unwrap().iter().find(|entry| entry["key"] == "gateway.max_conns").unwrap();
+    assert_eq!(
+        (&conns["running"], &conns["given"], &conns["restart"]),
+        (&9.into(), &10.into(), &false.into())
+    );
+}

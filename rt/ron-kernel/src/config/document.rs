@@ -3,14 +3,17 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::include::INCLUDE;
 use super::table::Registered;
 
 /// Describes all tables together, so that a type they share is described once.
 pub(crate) fn document(tables: &[Registered]) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let included = (INCLUDE.to_owned(), include_schema());
     let properties: Map<String, Value> = tables
         .iter()
         .map(|table| (table.name.to_owned(), (table.describe)(&mut generator).to_value()))
+        .chain([included])
         .collect();
     let mut definitions = generator.take_definitions(true);
     close(&mut definitions);
@@ -20,6 +23,14 @@ pub(crate) fn document(tables: &[Registered]) -> Value {
         "properties": properties,
         "additionalProperties": false,
         "$defs": definitions,
+    })
+}
+
+fn include_schema() -> Value {
+    json!({
+        "type": "array",
+        "items": { "type": "string" },
+        "description": "Further files whose settings count as if they were written here: [\"conf.d/*.toml\"].",
     })
 }
 

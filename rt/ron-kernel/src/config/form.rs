@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::path_setting::PATH_KEYWORD;
 use super::tree::{Body, Node};
 use super::values::VALUE_KEYWORD;
 
@@ -48,6 +49,12 @@ impl<'s> Form<'s> {
     /// Which of our own value types this is.
     pub(crate) fn value_kind(&self) -> Option<&'s str> {
         self.text(VALUE_KEYWORD)
+    }
+
+    /// What may precede a path in this value; empty if it is no path.
+    pub(crate) fn path_prefixes(&self) -> impl Iterator<Item = &'s str> {
+        let lists = self.parts.iter().filter_map(|part| part.get(PATH_KEYWORD).and_then(Value::as_array));
+        lists.flatten().filter_map(Value::as_str)
     }
 
     /// The keys that must be given.

@@ -1,10 +1,11 @@
 //! Builds the layers above the defaults: the file, the environment, the command line flags.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
 
+use super::include::{INCLUDE, Included};
 use super::mask::{Mask, Names};
 use super::path;
 use super::report::{Problem, Severity, Source};
@@ -14,59 +15,97 @@ use super::tree::{self, Lines, Node, Origin, Place, Unfit};
 /// The largest configuration file that is read.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// The file as a layer, with what is already wrong with it.
-pub(crate) struct FileLayer {
-    pub(crate) tree: Node,
+/// The files as layers, with what is already wrong with them.
+pub(crate) struct FileLayers {
+    /// The files, in the order in which they count.
+    pub(crate) files: Vec<FileLayer>,
     pub(crate) problems: Vec<Problem>,
-    /// Whether the file could be parsed at all; if not there is no use in looking further.
+    /// Whether the files could be parsed at all; if not there is no use in looking further.
     pub(crate) parsed: bool,
-    /// Wiped when it goes: it may hold secrets.
+    /// The text of all files, one after the other. Wiped when it goes: it may hold secrets.
     text: Zeroizing<String>,
-    name: String,
     mask: Mask,
 }
 
+/// One file.
+pub(crate) struct FileLayer {
+    pub(crate) tree: Node,
+    /// Where the file begins in the text of all files.
+    base: usize,
+    path: PathBuf,
+}
+
 impl FileLayer {
-    /// Makes the layer of a node without a configuration file.
-    pub(crate) fn none() -> Self {
-        let (text, name, mask) = (Zeroizing::default(), String::new(), Mask::default());
-        Self { tree: Node::empty(), problems: Vec::new(), parsed: true, text, name, mask }
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+}
+
+impl FileLayers {
+    /// Parses the file, if there is one, and those it includes. All their syntax errors are found at once.
+    pub(crate) fn parse(file: Option<(PathBuf, String)>, included: Included, root: &Shape<'_>) -> Self {
+        let text = Zeroizing::default();
+        let mut all =
+            Self { files: Vec::new(), problems: Vec::new(), parsed: true, text, mask: Mask::default() };
+        let Some((path, text)) = file else { return all };
+        let names = Names::of(root);
+        all.add(path, &Zeroizing::new(text), root, &names);
+        for file in included.files {
+            all.add(file.path, &file.text, root, &names);
+        }
+        for fault in included.faults {
+            let Some(file) = all.files.get(fault.file) else { continue };
+            let lines = Lines::of_file(&all.text[file.base..], &file.path.display().to_string(), file.base);
+            let found = problem(fault.message, lines.origin(&fault.span), Some(lines.shifted(&fault.span)));
+            all.problems.push(found);
+        }
+        all
     }
 
-    /// Parses a file. All its syntax errors are found at once.
-    pub(crate) fn parse(file: &Path, text: String, root: &Shape<'_>) -> Self {
-        let text = Zeroizing::new(text);
-        let name = file.display().to_string();
+    fn add(&mut self, path: PathBuf, text: &str, root: &Shape<'_>, names: &Names) {
+        let (name, base) = (path.display().to_string(), self.text.len());
         if text.len() > MAX_FILE_BYTES {
             let message = format!("{name} is larger than {MAX_FILE_BYTES} bytes");
-            let problems = vec![problem(message, Origin::Default, None)];
-            return Self { problems, parsed: false, name, ..Self::none() };
+            self.problems.push(problem(message, Origin::Default, None));
+            self.parsed = false;
+            return;
         }
-        let lines = Lines::of(&text);
-        let (table, errors) = DeTable::parse_recoverable(&text);
+        let lines = Lines::of_file(text, &name, base);
+        let (table, errors) = DeTable::parse_recoverable(text);
         let mut unfit: Vec<Unfit> = Vec::new();
-        let tree = tree::from_toml(table.get_ref(), &lines, &mut unfit);
-        let names = Names::of(root);
-        let mut mask = Mask::of_tree(&tree, root, &names).and(Mask::of_urls(&text));
+        let mut tree = tree::from_toml(table.get_ref(), &lines, &mut unfit);
+        let mut mask = Mask::of_urls(text);
         if !(errors.is_empty() && unfit.is_empty()) {
-            mask = mask.and(Mask::of_text(&text, &names));
+            mask = mask.and(Mask::of_text(text, names));
         }
+        let mask = mask.shifted(base).and(Mask::of_tree(&tree, root, names));
+        self.mask = std::mem::take(&mut self.mask).and(mask);
         let syntax =
             errors.iter().map(|e| (format!("not valid TOML: {}", e.message()), e.span().unwrap_or(0..0)));
         let unfit = unfit.into_iter().map(|unfit| (unfit.message.to_owned(), unfit.span));
-        let located = syntax.chain(unfit).map(|(message, span)| {
-            let line = lines.at(span.start);
-            problem(message, Origin::File { line }, Some(span))
-        });
-        Self { tree, problems: located.collect(), parsed: errors.is_empty(), name, mask, text }
+        let located = syntax
+            .chain(unfit)
+            .map(|(message, span)| problem(message, lines.origin(&span), Some(lines.shifted(&span))));
+        self.problems.extend(located);
+        self.parsed &= errors.is_empty();
+        // Followed before the files are parsed.
+        tree.remove(INCLUDE);
+        self.text.push_str(text);
+        // A span at the very end of a file is not the beginning of the next one.
+        self.text.push('\n');
+        self.files.push(FileLayer { tree, base, path });
     }
 
-    /// The file as reports show it, and the problems moved to where things are in it.
+    /// The files as reports show them, and the problems moved to where things are in them.
     pub(crate) fn shown(&self, problems: &mut [Problem]) -> Source {
         for span in problems.iter_mut().filter_map(|problem| problem.span.as_mut()) {
             *span = self.mask.moved(span, &self.text);
         }
-        Source { name: self.name.clone(), text: self.mask.apply(&self.text) }
+        let moved = |file: &FileLayer| {
+            (self.mask.moved(&(file.base..file.base), &self.text).start, file.path.display().to_string())
+        };
+        Source { files: self.files.iter().map(moved).collect(), text: self.mask.apply(&self.text) }
     }
 }
 

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
+use super::include::{self, INCLUDE, Included};
 use super::inspect::Inspector;
-use super::layers::{self, FileLayer};
+use super::layers::{self, FileLayers};
 use super::memo::Memo;
 use super::path;
+use super::path_setting;
 use super::references::{self, Lookup, References};
 use super::report::{Problem, Report, Severity};
 use super::shape::Shape;
@@ -22,8 +24,13 @@ use super::tree::{Body, Node};
 /// It may hold secrets, hence no `Debug`.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// The configuration file: its name, for messages, and its text.
+    /// The configuration file: its path and its text. Relative paths in the file start at its folder.
     pub file: Option<(PathBuf, String)>,
+    /// The files that it includes.
+    pub included: Included,
+    /// Where relative paths in the environment and the flags start, and the path of the file itself; without it they stay
+    /// relative.
+    pub working_folder: Option<PathBuf>,
     /// What finds the environment variables and files that the file refers to; without it there are none.
     pub references: Option<Lookup>,
     /// The environment; variables without the prefix are passed over.
@@ -65,23 +72,36 @@ impl Loader {
     /// A [`Report`] with at least one error. Warnings alone come with the [`Snapshot`].
     pub fn load(&self, sources: Sources) -> Result<Snapshot, Report> {
         let root = self.schema.shape();
-        let mut file = match sources.file {
-            Some((name, text)) => FileLayer::parse(&name, text, &root),
-            None => FileLayer::none(),
-        };
-        let mut problems = file.problems.clone();
-        if !file.parsed {
-            return Err(Report::new(problems, |problems| file.shown(problems)));
+        let folders = sources.included.folders().to_vec();
+        let files = FileLayers::parse(sources.file, sources.included, &root);
+        let mut problems = files.problems.clone();
+        if !files.parsed {
+            return Err(Report::new(problems, |problems| files.shown(problems)));
         }
         let mut references = References::new(sources.references.as_ref());
-        references.fill(&mut file.tree, "", Some(&root));
+        let mut in_files = Node::empty();
+        for file in &files.files {
+            let mut tree = file.tree.clone();
+            let folder = match &sources.working_folder {
+                Some(working_folder) => working_folder.join(file.folder()),
+                None => file.folder().to_owned(),
+            };
+            references.fill_file(&mut tree, &folder, &root);
+            include::join(&mut in_files, tree, "", Some(&root), &mut problems);
+        }
         problems.append(&mut references.problems);
-        let env = layers::environment(&sources.env, &self.env_prefix, &self.env_ignored, &root);
-        let flags = layers::flags(&sources.flags, &root);
+        let mut env = layers::environment(&sources.env, &self.env_prefix, &self.env_ignored, &root);
+        let mut flags = layers::flags(&sources.flags, &root);
+        for outside in [&mut env, &mut flags] {
+            problems.extend(outside.remove(INCLUDE).map(|node| only_in_files(&node)));
+            if let Some(folder) = &sources.working_folder {
+                path_setting::start_at(folder, outside, &Memo::new(root.clone()));
+            }
+        }
 
         let mut inspector = Inspector::new(root.clone(), &self.env_prefix);
         let mut merged = self.schema.defaults();
-        for layer in [file.tree.clone(), env, flags] {
+        for layer in [in_files, env, flags] {
             inspector.layer(&layer);
             merged.merge(layer, &root);
         }
@@ -91,11 +111,11 @@ impl Loader {
         let contents = self.read_tables(&merged, &root, &mut problems);
         references::hide(&references.filled, &mut problems);
         let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
-        let report = Report::new(problems, |problems| file.shown(problems));
+        let report = Report::new(problems, |problems| files.shown(problems));
         if refused {
             Err(report)
         } else {
-            Ok(Snapshot::new(Contents { warnings: report, files: references.files, ..contents }))
+            Ok(Snapshot::new(Contents { warnings: report, files: references.files, folders, ..contents }))
         }
     }
 
@@ -128,6 +148,7 @@ impl Loader {
             restart: self.restart_paths(),
             warnings: Report::default(),
             files: Vec::new(),
+            folders: Vec::new(),
         }
     }
 
@@ -140,6 +161,18 @@ impl Loader {
 fn danger_ok(merged: &Node) -> bool {
     let node = path::keys(DANGER_OK).iter().try_fold(merged, |node, key| node.get(key));
     matches!(node.map(|node| &node.body), Some(Body::Leaf(Value::Bool(true))))
+}
+
+/// The problem of a list of files that no file has.
+fn only_in_files(node: &Node) -> Problem {
+    Problem {
+        severity: Severity::Error,
+        path: INCLUDE.to_owned(),
+        message: "`include` can only be written in a configuration file".to_owned(),
+        help: None,
+        origin: node.place.origin.clone(),
+        span: None,
+    }
 }
 
 /// A check's findings, each at the place of the value it is about.

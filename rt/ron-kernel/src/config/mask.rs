@@ -93,6 +93,14 @@ impl Mask {
         Self::new(hidden)
     }
 
+    /// The mask of a text that begins `base` bytes later.
+    pub(crate) fn shifted(mut self, base: usize) -> Self {
+        for range in &mut self.hidden {
+            *range = base + range.start..base + range.end;
+        }
+        self
+    }
+
     /// Both masks at once.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.hidden.extend(other.hidden);

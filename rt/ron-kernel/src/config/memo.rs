@@ -53,6 +53,11 @@ impl<'s> Memo<'s> {
         self.items.get_or_init(|| self.shape.items().map(|shape| Rc::new(Self::new(shape)))).clone()
     }
 
+    /// See [`Shape::path_prefixes`].
+    pub(crate) fn path_prefixes(&self) -> Vec<&'s str> {
+        self.shape.path_prefixes()
+    }
+
     /// Cached form of [`Shape::holds_secret`].
     pub(crate) fn holds_secret(&self) -> bool {
         *self.holds_secret.get_or_init(|| self.shape.holds_secret())

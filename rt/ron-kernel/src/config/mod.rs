@@ -9,12 +9,14 @@
 mod document;
 mod expect;
 mod form;
+mod include;
 mod inspect;
 mod layers;
 mod load;
 mod mask;
 mod memo;
 mod path;
+mod path_setting;
 mod reference;
 mod references;
 mod report;
@@ -29,8 +31,10 @@ mod text;
 mod tree;
 mod values;
 
+pub use include::{Included, MAX_ALL_BYTES, MAX_INCLUDE_DEPTH, MAX_INCLUDED, Shelf};
 pub use layers::MAX_FILE_BYTES;
 pub use load::{Loader, Sources};
+pub use path_setting::PathSetting;
 pub use references::{Lookup, Reference};
 pub use report::{MAX_PROBLEMS, Problem, Report, Severity};
 pub use secret::{HIDDEN, Secret};

@@ -2,13 +2,16 @@
 //! `${file:PATH}` the content of a file, and `$${` a plain `${`. What they stand for may be secret: listings and reports show the
 //! reference instead.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::layers;
+use super::memo::Memo;
 use super::path;
+use super::path_setting;
 use super::report::{Problem, Severity};
 use super::shape::Shape;
 use super::tree::{Body, Node};
@@ -21,8 +24,8 @@ const TELLING: usize = 4;
 pub enum Reference<'a> {
     /// An environment variable, whose value takes the place of the reference.
     Variable(&'a str),
-    /// A file, whose content takes the place of the reference.
-    File(&'a str),
+    /// A file, whose content takes the place of the reference; its path starts at the folder of the configuration file.
+    File(&'a Path),
 }
 
 /// Looks up what a reference stands for: `None` for a variable that is not set, or why it cannot be had.
@@ -47,19 +50,28 @@ impl Filled {
 /// Fills in the references in all strings of a file's tree.
 pub(crate) struct References<'l> {
     lookup: Option<&'l Lookup>,
+    /// The folder of the file that is filled in.
+    folder: PathBuf,
     pub(crate) filled: Vec<Filled>,
-    /// The names of the files that are referred to.
-    pub(crate) files: Vec<String>,
+    /// The files that are referred to.
+    pub(crate) files: Vec<PathBuf>,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl<'l> References<'l> {
     pub(crate) fn new(lookup: Option<&'l Lookup>) -> Self {
-        Self { lookup, filled: Vec::new(), files: Vec::new(), problems: Vec::new() }
+        Self { lookup, folder: PathBuf::new(), filled: Vec::new(), files: Vec::new(), problems: Vec::new() }
+    }
+
+    /// Fills in the tree of a file in `folder`, and has its relative paths start there.
+    pub(crate) fn fill_file(&mut self, tree: &mut Node, folder: &Path, root: &Shape<'_>) {
+        self.folder = folder.to_owned();
+        self.fill(tree, "", Some(root));
+        path_setting::start_at(folder, tree, &Memo::new(root.clone()));
     }
 
     /// Fills in a node and everything below it.
-    pub(crate) fn fill(&mut self, node: &mut Node, at: &str, shape: Option<&Shape<'_>>) {
+    fn fill(&mut self, node: &mut Node, at: &str, shape: Option<&Shape<'_>>) {
         let Node { body, place, written } = node;
         match body {
             Body::Table(map) => {
@@ -124,9 +136,10 @@ impl<'l> References<'l> {
             if file.is_empty() {
                 return Err("`${file:}` names no file".to_owned());
             }
-            self.files.push(file.to_owned());
-            let content = self.look_up(Reference::File(file))?;
-            return content.ok_or_else(|| format!("the file {file} is not there"));
+            let file = self.folder.join(file);
+            self.files.push(file.clone());
+            let content = self.look_up(Reference::File(&file))?;
+            return content.ok_or_else(|| format!("the file {} is not there", file.display()));
         }
         let (name, default) = match reference.split_once(":-") {
             Some((name, default)) => (name, Some(default)),

@@ -38,11 +38,20 @@ pub struct Problem {
     pub(crate) span: Option<Range<usize>>,
 }
 
-/// The file problems point into. Its secrets are masked before it gets here.
+/// The files problems point into. Their secrets are masked before they get here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
-    pub(crate) name: String,
+    /// Where each file begins in the text, and its name.
+    pub(crate) files: Vec<(usize, String)>,
     pub(crate) text: String,
+}
+
+impl Source {
+    /// The file that holds a byte: where it begins, and its name.
+    fn file(&self, at: usize) -> (usize, &str) {
+        let file = self.files.iter().rev().find(|(base, _)| *base <= at);
+        file.map_or((0, ""), |(base, name)| (*base, name.as_str()))
+    }
 }
 
 /// The problems of one attempt to load a configuration. Never holds the value of a secret.
@@ -108,8 +117,8 @@ impl Report {
             (Some(span), _) => group.element(self.snippet(span)),
             (None, Origin::Default) if problem.path.is_empty() => group,
             (None, Origin::Default) => group.element(outside(format!("default of {}", problem.path))),
-            (None, Origin::File { line }) => {
-                group.element(annotate_snippets::Origin::path(&self.source.name).line(*line))
+            (None, Origin::File { file, line }) => {
+                group.element(annotate_snippets::Origin::path(file.to_string()).line(*line))
             }
             (None, origin) => group.element(outside(origin.to_string())),
         };
@@ -122,12 +131,13 @@ impl Report {
     /// The underlined line. Only the first line of a long value is shown: it is where the eye has to go.
     fn snippet(&self, span: &Range<usize>) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
         let text = &self.source.text;
+        let (base, name) = self.source.file(span.start);
         let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
         let (from, to) = (span.start - line_start, span.end.clamp(span.start, line_end) - line_start);
         Snippet::source(&text[line_start..line_end])
-            .path(&self.source.name)
-            .line_start(Lines::of(text).at(span.start))
+            .path(name)
+            .line_start(Lines::of(&text[base..]).at(span.start - base))
             .annotation(AnnotationKind::Primary.span(from..to))
     }
 }

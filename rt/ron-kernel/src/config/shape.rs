@@ -112,6 +112,11 @@ impl<'s> Shape<'s> {
         self.forms.iter().flat_map(Form::choices).collect()
     }
 
+    /// What may precede a path in this value; empty if it is no path.
+    pub(crate) fn path_prefixes(&self) -> Vec<&'s str> {
+        self.forms.iter().flat_map(Form::path_prefixes).collect()
+    }
+
     /// Whether the value is a secret.
     pub(crate) fn is_secret(&self) -> bool {
         self.named_like_secret || self.forms.iter().any(Form::is_secret)

@@ -3,12 +3,14 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::memo::Memo;
 use super::path;
+use super::path_setting;
 use super::report::Report;
 use super::secret::HIDDEN;
 use super::table::Table;
@@ -30,8 +32,10 @@ pub(crate) struct Contents {
     /// The full paths whose change needs a restart.
     pub(crate) restart: Vec<String>,
     pub(crate) warnings: Report,
-    /// The names of the files that the configuration file refers to.
-    pub(crate) files: Vec<String>,
+    /// The files that the configuration refers to.
+    pub(crate) files: Vec<PathBuf>,
+    /// The folders in which included files are looked for.
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// One setting with its resolved value and its origin.
@@ -42,6 +46,8 @@ pub(crate) struct Entry {
     origin: Origin,
     /// What is compared where the shown text hides it.
     secret: Option<Value>,
+    /// The texts in it that name files, with what precedes the path.
+    paths: Vec<String>,
 }
 
 /// A path whose value differs between two snapshots.
@@ -96,10 +102,23 @@ impl Snapshot {
         &self.contents.warnings
     }
 
-    /// The names of the files whose content the configuration file refers to (`${file:…}`), as they are written there.
+    /// Every text that names a file or a folder, as its setting and the value with references filled in, such as
+    /// `unix:/run/app.sock`. A value that is a secret is left out.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, &str)> {
+        let entries = self.contents.entries.iter();
+        entries.flat_map(|entry| entry.paths.iter().map(|text| (entry.path.as_str(), text.as_str())))
+    }
+
+    /// The files whose content the configuration refers to (`${file:…}`).
     #[must_use]
-    pub fn referenced_files(&self) -> &[String] {
+    pub fn referenced_files(&self) -> &[PathBuf] {
         &self.contents.files
+    }
+
+    /// The folders in which included files are looked for.
+    #[must_use]
+    pub fn included_folders(&self) -> &[PathBuf] {
+        &self.contents.folders
     }
 
     /// The leaves that are not as they were in `old`, by path.
@@ -110,9 +129,14 @@ impl Snapshot {
         let changed: Vec<&str> = all.into_iter().filter(|path| was.get(path) != is.get(path)).collect();
         // An empty list or map that was filled (or the reverse) is told by what is in it.
         let told: BTreeSet<&str> = changed.iter().flat_map(|path| path::levels(path).skip(1)).collect();
-        let restart = |path: &str| self.contents.restart.iter().any(|prefix| path::is_under(path, prefix));
         let leaves = changed.iter().filter(|path| !told.contains(*path));
-        leaves.map(|path| Change { path: (*path).to_owned(), restart: restart(path) }).collect()
+        leaves.map(|path| Change { path: (*path).to_owned(), restart: self.needs_restart(path) }).collect()
+    }
+
+    /// Whether a change of the setting at a path takes effect only after a restart.
+    #[must_use]
+    pub fn needs_restart(&self, path: &str) -> bool {
+        self.contents.restart.iter().any(|prefix| path::is_under(path, prefix))
     }
 
     fn values(&self) -> BTreeMap<&str, (&str, Option<&Value>)> {
@@ -224,7 +248,23 @@ fn entry(leaf: &Value, shape: Option<&Memo<'_>>, at: &str, places: &Places) -> E
     };
     let is_compared = hide || referring.is_some();
     let secret = is_compared.then(|| places.value(at));
-    Entry { path: at.to_owned(), shown, origin: places.origin(at), secret }
+    let paths = if hide { Vec::new() } else { paths_in(leaf, shape) };
+    Entry { path: at.to_owned(), shown, origin: places.origin(at), secret, paths }
+}
+
+/// The texts in a value that name files.
+fn paths_in(leaf: &Value, shape: Option<&Memo<'_>>) -> Vec<String> {
+    let Some(shape) = shape else { return Vec::new() };
+    match leaf {
+        Value::String(text) => {
+            path_setting::path_in(text, &shape.path_prefixes()).iter().map(|_| text.clone()).collect()
+        }
+        Value::Array(items) => {
+            let below = shape.items();
+            items.iter().flat_map(|item| paths_in(item, below.as_deref())).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The value with references in the place of what they stand for; `None` if it has none.

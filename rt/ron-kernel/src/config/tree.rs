@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Map, Number, Value};
 use toml::Spanned;
@@ -16,8 +17,10 @@ use super::shape::Shape;
 pub enum Origin {
     /// The value is the default.
     Default,
-    /// The configuration file, at this line (the first is 1).
+    /// A configuration file, at this line (the first is 1).
     File {
+        /// The name of the file.
+        file: Arc<str>,
         /// The line of the value, or of the key for a table.
         line: usize,
     },
@@ -31,7 +34,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File { line } => write!(f, "file, line {line}"),
+            Self::File { file, line } => write!(f, "{file}, line {line}"),
             Self::Env(name) => write!(f, "environment variable {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),
         }
@@ -104,6 +107,14 @@ impl Node {
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         match &self.body {
             Body::Table(map) => map.get(key),
+            _ => None,
+        }
+    }
+
+    /// Takes a child off a table.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Self> {
+        match &mut self.body {
+            Body::Table(map) => map.remove(key),
             _ => None,
         }
     }
@@ -186,7 +197,7 @@ fn table_nodes(table: &DeTable<'_>, lines: &Lines, unfit: &mut Vec<Unfit>) -> BT
     let mut nodes = BTreeMap::new();
     for (key, value) in table {
         if let Some(mut node) = value_node(value, lines, unfit) {
-            node.place.key = Some(key.span());
+            node.place.key = Some(lines.shifted(&key.span()));
             nodes.insert(key.get_ref().to_string(), node);
         }
     }
@@ -213,8 +224,8 @@ pub(crate) fn value_node(
     };
     match body {
         Ok(body) => {
-            let origin = Origin::File { line: lines.at(span.start) };
-            Some(Node { body, place: Place { origin, key: None, value: Some(span) }, written: None })
+            let place = Place { origin: lines.origin(&span), key: None, value: Some(lines.shifted(&span)) };
+            Some(Node { body, place, written: None })
         }
         Err(message) => {
             unfit.push(Unfit { message, span });
@@ -238,11 +249,30 @@ fn float(digits: &str) -> Result<Body, &'static str> {
 pub(crate) struct Lines {
     /// Where each line but the first begins.
     starts: Vec<usize>,
+    /// The name of the file.
+    file: Arc<str>,
+    /// The bytes of the files before this one: the places of several files are numbered on.
+    base: usize,
 }
 
 impl Lines {
     pub(crate) fn of(text: &str) -> Self {
-        Self { starts: text.match_indices('\n').map(|(at, _)| at + 1).collect() }
+        Self::of_file(text, "", 0)
+    }
+
+    /// The lines of a file, `base` bytes after the start of the first file.
+    pub(crate) fn of_file(text: &str, file: &str, base: usize) -> Self {
+        Self { starts: text.match_indices('\n').map(|(at, _)| at + 1).collect(), file: file.into(), base }
+    }
+
+    /// The place of a span of this file among all files.
+    pub(crate) fn shifted(&self, span: &Range<usize>) -> Range<usize> {
+        self.base + span.start..self.base + span.end
+    }
+
+    /// The file and line in which a span begins.
+    pub(crate) fn origin(&self, span: &Range<usize>) -> Origin {
+        Origin::File { file: Arc::clone(&self.file), line: self.at(span.start) }
     }
 
     /// The line (the first is 1) that holds a byte.

@@ -1,9 +1,10 @@
 //! The config watcher: reloads on SIGHUP, when the file changes, and when somebody asks for it.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,12 +15,15 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Notify, oneshot},
 };
+use zeroize::Zeroizing;
 
 use super::{AT_START, Outcome, ReloadDesk, ReloadError, Reloader};
 use crate::{
     Scope,
     config::MAX_FILE_BYTES,
-    files, own,
+    files,
+    lock::lock,
+    own,
     supervisor::{TaskCtx, TaskFault, TaskResult},
 };
 
@@ -28,10 +32,31 @@ const QUIET: Duration = Duration::from_millis(100);
 /// How long a directory that is never left alone can keep a change waiting.
 const RESTLESS: Duration = Duration::from_secs(1);
 
-/// What the file holds, if it can be read.
-type Contents = Option<Vec<u8>>;
+/// What the files hold at one moment, and the folders in which they are looked for. It may hold secrets, hence no `Debug`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The files, each with what it holds, if it can be read.
+    pub files: Vec<(PathBuf, Option<Zeroizing<Vec<u8>>>)>,
+    /// The folders of these files, and others in which files may appear that count.
+    pub folders: Vec<PathBuf>,
+}
 
-/// What happens in the file's directory.
+/// Looks at the files of the configuration. Blocking.
+pub type LookAt = Arc<dyn Fn() -> Contents + Send + Sync>;
+
+impl Contents {
+    /// What one file holds.
+    #[must_use]
+    pub fn of_file(file: &Path) -> Self {
+        // As much of it as a configuration may have: more is refused anyway.
+        let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
+        let held = files::read_regular(file, limit).ok().map(Zeroizing::new);
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        Self { files: vec![(file.to_owned(), held)], folders: vec![folder] }
+    }
+}
+
+/// What happens in the folders of the files.
 #[derive(Default)]
 struct Changes {
     happened: Notify,
@@ -49,23 +74,31 @@ impl Changes {
     }
 }
 
-/// Starts the config watcher. Without a file it still obeys SIGHUP and the desk, which also re-read certificates.
-pub fn start(scope: &Scope, reloader: Reloader, file: Option<PathBuf>, desk: ReloadDesk) {
+/// Starts the config watcher. Without files it still obeys SIGHUP and the desk, which also re-read certificates.
+pub fn start(scope: &Scope, reloader: Reloader, look_at: Option<LookAt>, desk: ReloadDesk) {
     let reloader = Arc::new(reloader);
     desk.attend();
-    scope
-        .task(&own::CONFIG_WATCHER, move |ctx| watch(ctx, Arc::clone(&reloader), file.clone(), desk.clone()));
+    scope.task(&own::CONFIG_WATCHER, move |ctx| {
+        watch(ctx, Arc::clone(&reloader), look_at.clone(), desk.clone())
+    });
 }
 
-async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>, desk: ReloadDesk) -> TaskResult {
+async fn watch(
+    ctx: TaskCtx,
+    reloader: Arc<Reloader>,
+    look_at: Option<LookAt>,
+    desk: ReloadDesk,
+) -> TaskResult {
     let mut hangup = signal(SignalKind::hangup()).map_err(TaskFault::new)?;
     let changed = Arc::new(Changes::default());
-    let _watcher =
-        file.as_deref().and_then(|file| watch_directory(file, Arc::clone(&changed)).inspect_err(tell).ok());
+    let mut folders = Folders::new(Arc::clone(&changed));
     // What was read last; `None` if something may have changed while it was read.
-    let mut last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
+    let mut last_seen = Some(contents(&ctx.scope, look_at.as_ref()).await);
     let (mut actor, mut callers) = (AT_START, Vec::new());
     loop {
+        if let Some(seen) = &last_seen {
+            folders.watch(seen);
+        }
         let before = changed.count();
         // The first time because the file may have changed before it was watched; nothing happens if it has not.
         tokio::select! {
@@ -79,7 +112,7 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>, des
         }
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
-            news = next_change(&ctx.scope, file.as_deref(), &changed, &last_seen) => {
+            news = next_change(&ctx.scope, look_at.as_ref(), &changed, &last_seen) => {
                 actor = "change of the file";
                 last_seen = Some(news);
             }
@@ -89,11 +122,11 @@ async fn watch(ctx: TaskCtx, reloader: Arc<Reloader>, file: Option<PathBuf>, des
                 }
                 actor = "SIGHUP";
                 // Whoever sends the signal has often just written the file: that is one change, not two.
-                last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
+                last_seen = Some(contents(&ctx.scope, look_at.as_ref()).await);
             }
             asked = desk.callers() => {
                 (actor, callers) = ("admin listener", asked);
-                last_seen = Some(contents(&ctx.scope, file.as_deref()).await);
+                last_seen = Some(contents(&ctx.scope, look_at.as_ref()).await);
             }
         }
     }
@@ -111,18 +144,18 @@ fn tell_callers(
     }
 }
 
-/// The contents of the file once they are not `last_seen` any more: the directory holds other files too, and touching
-/// ours changes nothing.
+/// The contents of the files once they are not `last_seen` any more: their folders hold other files too, and touching ours
+/// changes nothing.
 async fn next_change(
     scope: &Scope,
-    file: Option<&Path>,
+    look_at: Option<&LookAt>,
     changed: &Changes,
     last_seen: &Option<Contents>,
 ) -> Contents {
     loop {
         changed.happened.notified().await;
         settle(&changed.happened).await;
-        let now = contents(scope, file).await;
+        let now = contents(scope, look_at).await;
         if last_seen.as_ref() != Some(&now) {
             return now;
         }
@@ -140,58 +173,96 @@ fn tell(error: &notify::Error) {
     tracing::warn!(%error, "changes of the configuration file are not seen; SIGHUP still applies them");
 }
 
-/// Watches the file's directory, because editors and orchestrators replace files by renaming.
-fn watch_directory(file: &Path, changed: Arc<Changes>) -> notify::Result<notify::RecommendedWatcher> {
-    let parent = file.parent().filter(|p| !p.as_os_str().is_empty());
-    let mut interest = Interest::new(file.to_owned());
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        if event.is_ok_and(|event| interest.has(&event)) {
-            changed.add();
+/// Watches the folders of the files, because editors and orchestrators replace files by renaming.
+struct Folders {
+    /// `None` before the first folder, and where there are no watches left.
+    watcher: Option<notify::RecommendedWatcher>,
+    watched: Vec<PathBuf>,
+    interest: Arc<Mutex<Interest>>,
+    changed: Arc<Changes>,
+}
+
+impl Folders {
+    fn new(changed: Arc<Changes>) -> Self {
+        Self { watcher: None, watched: Vec::new(), interest: Arc::default(), changed }
+    }
+
+    /// Watches the folders of what was seen, and no others.
+    fn watch(&mut self, seen: &Contents) {
+        lock(&self.interest).follow(seen);
+        let here = |folder: &PathBuf| if folder.as_os_str().is_empty() { ".".into() } else { folder.clone() };
+        let mut wanted: Vec<PathBuf> = seen.folders.iter().map(here).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted == self.watched {
+            return;
         }
-    })?;
-    watcher.watch(parent.unwrap_or(Path::new(".")), RecursiveMode::NonRecursive)?;
-    Ok(watcher)
+        // A new watcher, rather than fewer or more folders for the old one: what is watched twice is told twice.
+        self.watcher = self.watcher_of(&wanted).inspect_err(tell).ok();
+        self.watched = wanted;
+        // What changed between two watchers is seen by a look.
+        self.changed.add();
+    }
+
+    fn watcher_of(&self, folders: &[PathBuf]) -> notify::Result<notify::RecommendedWatcher> {
+        let (interest, changed) = (Arc::clone(&self.interest), Arc::clone(&self.changed));
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| lock(&interest).has(&event)) {
+                changed.add();
+            }
+        })?;
+        for folder in folders {
+            // One that is gone does not keep the others from being watched.
+            let _ = watcher.watch(folder, RecursiveMode::NonRecursive).inspect_err(tell);
+        }
+        Ok(watcher)
+    }
 }
 
-/// Which events of a directory may have changed the file: all but those that look at something, and writes to other files, such
+/// Which events of a folder may have changed a file: all but those that look at something, and writes to other files, such
 /// as a log that lies beside it.
+#[derive(Default)]
 struct Interest {
-    file: PathBuf,
-    /// The name of the file that is read in the end, if the file is a link.
-    target: Option<PathBuf>,
+    files: Vec<PathBuf>,
+    /// The names of the files, and of those that are read in the end, if a file is a link.
+    names: Vec<OsString>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the watcher's own thread, and once at the start")]
+#[expect(clippy::disallowed_methods, reason = "the watcher's own thread, and once for each change")]
 impl Interest {
-    fn new(file: PathBuf) -> Self {
-        let target = std::fs::canonicalize(&file).ok();
-        Self { file, target }
+    fn follow(&mut self, seen: &Contents) {
+        self.files = seen.files.iter().map(|(path, _)| path.clone()).collect();
+        self.find_names();
+    }
+
+    fn find_names(&mut self) {
+        let targets = self.files.iter().filter_map(|file| std::fs::canonicalize(file).ok());
+        let all = self.files.iter().cloned().chain(targets);
+        self.names = all.filter_map(|path| path.file_name().map(ToOwned::to_owned)).collect();
     }
 
     fn has(&mut self, event: &notify::Event) -> bool {
         match event.kind {
             EventKind::Access(_) => false,
             EventKind::Modify(ModifyKind::Data(_)) => {
-                let names = [self.file.file_name(), self.target.as_deref().and_then(Path::file_name)];
-                event.paths.iter().any(|path| names.contains(&path.file_name()))
+                let is_ours =
+                    |path: &PathBuf| self.names.iter().any(|name| Some(name.as_os_str()) == path.file_name());
+                event.paths.iter().any(is_ours)
             }
             // Something was made, moved or removed: a link may lead elsewhere now.
             _ => {
-                self.target = std::fs::canonicalize(&self.file).ok();
+                self.find_names();
                 true
             }
         }
     }
 }
 
-/// What is in the file now; a missing file is a change like any other.
-async fn contents(scope: &Scope, file: Option<&Path>) -> Contents {
-    let file = file?.to_owned();
-    // As much of it as a configuration may have: more is refused anyway.
-    let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX);
-    let look = move || files::read_regular(&file, limit).ok();
-    let read = scope.blocking().run("look at the configuration file", look);
-    read.await.ok().flatten()
+/// What is in the files now; a missing file is a change like any other.
+async fn contents(scope: &Scope, look_at: Option<&LookAt>) -> Contents {
+    let Some(look_at) = look_at.cloned() else { return Contents::default() };
+    let read = scope.blocking().run("look at the configuration file", move || look_at());
+    read.await.unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -210,7 +281,8 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         std::fs::write(path("first"), "").unwrap();
         std::os::unix::fs::symlink("first", path("node.toml")).unwrap();
-        let mut interest = Interest::new(path("node.toml"));
+        let mut interest = Interest::default();
+        interest.follow(&Contents::of_file(&path("node.toml")));
         let written = |name: &str| {
             Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any))).add_path(path(name))
         };

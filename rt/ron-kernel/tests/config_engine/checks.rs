@@ -26,7 +26,7 @@ fn problems_of_all_layers_and_tables_come_at_once_even_where_a_higher_layer_wins
     let report = load(file, &[("OMNIGATE_GATEWAY__MAX_CONNS", "10")], &[("node.nme", "x")]).unwrap_err();
     let found: Vec<(&str, &Origin)> =
         report.problems().iter().map(|p| (p.path.as_str(), &p.origin)).collect();
-    let line = |line| Origin::File { line };
+    let line = |line| Origin::File { file: "omnigate.toml".into(), line };
     let expected = [
         ("gateway.max_conns", &line(2)),
         ("gateway.foo", &line(3)),

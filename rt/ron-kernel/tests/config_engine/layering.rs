@@ -13,7 +13,7 @@ const FILE: &str = "[gateway]\nmax_conns = 20\n";
 
 #[test]
 fn each_layer_wins_over_every_layer_below_it() {
-    let (default, file) = (Origin::Default, Origin::File { line: 2 });
+    let (default, file) = (Origin::Default, Origin::File { file: "omnigate.toml".into(), line: 2 });
     let (env, flag) = (Origin::Env(VARIABLE.0.into()), Origin::Flag(FLAG.0.into()));
     for (text, variable, flagged, value, origin) in [
         ("", false, false, 1024, &default),
@@ -95,9 +95,15 @@ timeout = "250ms"
     );
     let endpoints = vec![Endpoint::Url("one".into()), Endpoint::Weighted { url: "two".into(), weight: 2 }];
     assert_eq!(gateway.upstream["api"].endpoints, endpoints);
-    assert_eq!(snapshot.origin("gateway.route[1].strip"), Origin::File { line: 8 });
+    assert_eq!(
+        snapshot.origin("gateway.route[1].strip"),
+        Origin::File { file: "omnigate.toml".into(), line: 8 }
+    );
     assert_eq!(snapshot.origin("gateway.route[0].strip"), Origin::Default, "nobody set it");
-    assert_eq!(snapshot.origin("gateway.upstream.api.timeout"), Origin::File { line: 11 });
+    assert_eq!(
+        snapshot.origin("gateway.upstream.api.timeout"),
+        Origin::File { file: "omnigate.toml".into(), line: 11 }
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod checks;
 mod documents;
 mod fixture;
+mod includes;
 mod layering;
 mod references;
 mod registration;

@@ -10,7 +10,7 @@ use ron_kernel::{
     bus::{KernelEvent, Subscription},
     config::ConfigStore,
     planes::RuntimeMode,
-    reload::{self, Reconfigure, ReloadDesk, Reloader},
+    reload::{self, Contents, LookAt, Reconfigure, ReloadDesk, Reloader},
     supervisor::TaskState,
 };
 use tempfile::TempDir;
@@ -48,7 +48,9 @@ impl Watched {
         let read = Arc::new(move || settled(&std::fs::read_to_string(&path).unwrap_or_default()));
         let part: Arc<dyn Reconfigure> = Arc::new(Shared(Arc::new(Part::default())));
         let reloader = Reloader::new(&scope, Arc::clone(&store), read, vec![part]);
-        reload::start(&scope, reloader, Some(file.clone()), ReloadDesk::default());
+        let watched = file.clone();
+        let look_at: LookAt = Arc::new(move || Contents::of_file(&watched));
+        reload::start(&scope, reloader, Some(look_at), ReloadDesk::default());
         Self { conductor: conduct(kernel), scope, events, store, file, dir }
     }
 

@@ -279,6 +279,7 @@ impl JsonSchema for Endpoint {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
+            "x-path": ["http+unix:", "https+unix:"],
             "description": "An upstream server: scheme, host and port, or `http+unix:` and a socket's path.",
             "examples": ["http://127.0.0.1:9001", "https://api.example", "http+unix:/run/app.sock"],
         })

@@ -178,6 +178,7 @@ impl JsonSchema for ListenAddr {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
+            "x-path": ["unix:"],
             "description": "Where to listen: an IP address and port, `unix:` and a path, or `inherit:` and a name.",
             "examples": ["127.0.0.1:8080", "[::]:80", "unix:/run/app.sock", "inherit:web"],
         })

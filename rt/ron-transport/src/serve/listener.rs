@@ -78,7 +78,7 @@ async fn stopping(ctx: &TaskCtx) {
 /// Accepts until the node stops taking in work.
 pub(super) async fn run<S: Service>(server: Arc<Shared<S>>, ctx: TaskCtx) -> TaskResult {
     // Half as many as a listener may have connections, which these are not counted among.
-    let mut tarpit = Tarpit::new((descriptors::fitting(2 * TARPIT_SIZE) / 2).max(1));
+    let mut tarpit = Tarpit::new((descriptors::share(2 * TARPIT_SIZE) / 2).max(1));
     // The socket is gone if this task stopped in good order before.
     while let Some(listener) = server.listening() {
         let accepted = tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,13 @@ use super::config as tls;
 #[serde(default, deny_unknown_fields)]
 pub struct TlsConfig {
     /// PEM certificate chain, leaf first.
+    #[schemars(with = "PathSetting")]
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600, or 0640 for a group that this process is in.
+    #[schemars(with = "PathSetting")]
     pub key_path: PathBuf,
     /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
+    #[schemars(with = "PathSetting")]
     pub ocsp_path: PathBuf,
     /// Further certificates, chosen by server name (SNI):
     /// `{ name = "*.example.org", cert_path = …, key_path = … }`.
@@ -24,9 +27,11 @@ pub struct TlsConfig {
     /// Client certificates: `none`, `optional` (a client may have none, but not an invalid one) or `required`.
     pub client_auth: ClientAuth,
     /// PEM bundle of the CA certificates that client certificates must chain to.
+    #[schemars(with = "PathSetting")]
     pub client_ca_path: PathBuf,
     /// PEM bundle of certificate revocation lists, one for each CA up to those in `client_ca_path`; empty for none.
     /// A client that is revoked, or whose CA has no list, is refused.
+    #[schemars(with = "PathSetting")]
     pub crl_path: PathBuf,
     /// The lowest TLS version that is accepted: `1.2` or `1.3`.
     pub min_version: MinVersion,
@@ -43,11 +48,14 @@ pub struct SniConfig {
     /// A DNS name, or `*.` and a DNS name to cover exactly one label.
     pub name: String,
     /// PEM certificate chain, leaf first.
+    #[schemars(with = "PathSetting")]
     pub cert_path: PathBuf,
     /// PEM private key, mode 0600, or 0640 for a group that this process is in.
+    #[schemars(with = "PathSetting")]
     pub key_path: PathBuf,
     /// DER file with the CA's OCSP response, which is stapled to the certificate; empty for none.
     #[serde(default)]
+    #[schemars(with = "PathSetting")]
     pub ocsp_path: PathBuf,
 }
 

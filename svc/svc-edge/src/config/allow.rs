@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, path::PathBuf};
 
 use http::uri::Authority;
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,7 @@ pub(super) struct Table {
     stream: bool,
     /// PEM bundle of the CA certificates for the origin; empty for the system's.
     #[serde(default)]
+    #[schemars(with = "PathSetting")]
     ca_path: PathBuf,
 }
 
@@ -124,6 +125,8 @@ pub(super) fn check_all(allow: &[AllowConfig], problems: &mut Problems) {
 
 impl TwoForms for AllowConfig {
     type Table = Table;
+
+    const IS_PATH: bool = false;
 
     const EXPECTED: &'static str = "a host such as \"tiles.example.org\", or a table with `host`";
 

@@ -17,6 +17,7 @@ const FILE_SCHEME: &str = "file:";
 pub struct CasConfig {
     /// `file:` and a folder; empty for `cas` in `node.data_dir`. With `node.amnesia` nothing is written to disk,
     /// and objects are only in `ram_bytes`.
+    #[schemars(extend("x-path" = ["file:"]))]
     pub url: String,
     /// The maximum size of the folder; the least recently used objects are evicted.
     pub max_bytes: ByteSize,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,7 @@ pub enum RefusedPacks {
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     /// The file: PMTiles v3 or MBTiles.
+    #[schemars(with = "PathSetting")]
     path: PathBuf,
     /// The pack's name in URLs; empty for the file name without its extension.
     #[serde(default)]
@@ -40,6 +41,7 @@ pub(super) struct Table {
     /// PEM file with the Ed25519 public key that must have signed the pack; the signature is in a file of the same
     /// name with `.sig` appended. Empty for none.
     #[serde(default)]
+    #[schemars(with = "PathSetting")]
     signed_by: PathBuf,
 }
 
@@ -98,6 +100,8 @@ fn stem(path: &Path) -> String {
 
 impl TwoForms for PackConfig {
     type Table = Table;
+
+    const IS_PATH: bool = true;
 
     const EXPECTED: &'static str = "a file such as \"./packs/world.pmtiles\", or a table with `path`";
 

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, path::PathBuf};
 
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,7 @@ const INDEX: &str = "index.html";
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     /// The path of the folder.
+    #[schemars(with = "PathSetting")]
     path: PathBuf,
     /// Whether names that begin with a dot are served.
     #[serde(default)]
@@ -59,6 +60,8 @@ impl RootConfig {
 
 impl TwoForms for RootConfig {
     type Table = Table;
+
+    const IS_PATH: bool = true;
 
     const EXPECTED: &'static str = "a folder such as \"./public\", or a table with `path`";
 

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use ron_kernel::config::PathSetting;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -12,6 +13,9 @@ use serde::{
 pub(super) trait TwoForms: Clone + PartialEq + From<String> + From<Self::Table> {
     /// The long form of the setting, a table.
     type Table: Serialize + DeserializeOwned + JsonSchema + From<Self>;
+
+    /// Whether the short form is the path of a file or a folder.
+    const IS_PATH: bool;
 
     /// The allowed forms, for the error message.
     const EXPECTED: &'static str;
@@ -36,7 +40,7 @@ pub(super) fn deserialize<'de, T: TwoForms, D: Deserializer<'de>>(deserializer: 
 
 /// The schema of both.
 pub(super) fn schema<T: TwoForms>(generator: &mut SchemaGenerator) -> Schema {
-    let text = String::json_schema(generator);
+    let text = if T::IS_PATH { PathSetting::json_schema(generator) } else { String::json_schema(generator) };
     let table = T::Table::json_schema(generator);
     schemars::json_schema!({ "anyOf": [text, table] })
 }

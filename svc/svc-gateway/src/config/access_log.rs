@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ pub struct AccessLogConfig {
     /// Whether the access log is written.
     pub enabled: bool,
     /// The file that lines are appended to; it is reopened at every reload. Empty for standard output.
+    #[schemars(with = "PathSetting")]
     pub path: PathBuf,
     /// `json`, `text`, or the `common` or `combined` log format of other servers.
     pub format: AccessFormat,

@@ -7,7 +7,7 @@ use base64::{
     alphabet::URL_SAFE,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use ron_kernel::config::{HumanDuration, Problems, Secret};
+use ron_kernel::config::{HumanDuration, PathSetting, Problems, Secret};
 use ron_transport::addr::{HttpUrl, ListenAddr};
 use rustls_pki_types::DnsName;
 use schemars::JsonSchema;
@@ -54,6 +54,7 @@ pub struct AcmeConfig {
     /// Timeout for one run of `dns_hook`; 10m at most.
     pub dns_hook_timeout: HumanDuration,
     /// PEM bundle of the CA certificates for the directory's server; empty for the system's.
+    #[schemars(with = "PathSetting")]
     pub ca_path: PathBuf,
     /// The key id of an account at the CA that the ACME account is bound to (external account binding); empty for none.
     pub eab_key_id: String,

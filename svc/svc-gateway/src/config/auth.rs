@@ -6,7 +6,7 @@ use std::{
 };
 
 use captoken::KeyRing;
-use ron_kernel::config::{Checks, HumanDuration, Problems, Table};
+use ron_kernel::config::{Checks, HumanDuration, PathSetting, Problems, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +28,17 @@ const MAX_ISSUERS: u32 = 16;
 pub struct AuthConfig {
     /// Files with root keys of capability tokens, newest first, mode 0600; 16 at most. `omnigate token keygen` writes
     /// one.
+    #[schemars(with = "Vec<PathSetting>")]
     pub root_keys: Vec<PathBuf>,
     /// File with the ids of revoked capability tokens, one per line; empty for none. `omnigate token revoke` adds to it.
+    #[schemars(with = "PathSetting")]
     pub revoked: PathBuf,
     /// The issuer's key set (JWKS), such as `https://id.example/keys.json` or `file:/etc/keys.json`; empty to
     /// accept no JWTs.
+    #[schemars(extend("x-path" = ["file:"]))]
     pub jwks_url: String,
     /// PEM bundle of the CA certificates for the issuer's server; empty for the system's.
+    #[schemars(with = "PathSetting")]
     pub jwks_ca_path: PathBuf,
     /// How often the issuer's keys are fetched; 10s to 24h.
     pub jwks_refresh: HumanDuration,
@@ -55,9 +59,11 @@ pub struct IssuerConfig {
     /// The issuer, exactly as its tokens name it in `iss`.
     pub issuer: String,
     /// The issuer's key set (JWKS): `https://id.example/keys.json` or `file:/etc/keys.json`.
+    #[schemars(extend("x-path" = ["file:"]))]
     pub jwks_url: String,
     /// PEM bundle of the CA certificates for the issuer's server; empty for the system's.
     #[serde(default)]
+    #[schemars(with = "PathSetting")]
     pub jwks_ca_path: PathBuf,
     /// How often the issuer's keys are fetched; 10s to 24h.
     #[serde(default = "default_refresh")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use http::HeaderName;
+use ron_kernel::config::PathSetting;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ const MAX_REALM: usize = 128;
 pub struct BasicAuthConfig {
     /// The file of users: a line `name:hash` for each, as `omnigate password NAME` and `htpasswd -B` print it, with a hash of
     /// bcrypt or argon2id. Every reload reads it anew. 1 MiB and 10,000 users at most.
+    #[schemars(with = "PathSetting")]
     pub users_path: PathBuf,
     /// What browsers say that the password is for.
     #[serde(default = "realm")]

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BasicAuthConfig, CompressConfig, CorsConfig, ForwardAuthConfig, RespondConfig, RouteCacheConfig,
-    SecurityHeaders,
+    BasicAuthConfig, CompressConfig, CorsConfig, ForwardAuthConfig, MirrorConfig, RespondConfig,
+    RouteCacheConfig, RouteRateConfig, SecurityHeaders,
 };
 use crate::jwt::ClaimRule;
 
@@ -27,6 +27,11 @@ pub struct RouteConfig {
     /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` matches `/api/x`, not
     /// `/apix`. The longest prefix wins; among equal ones, the more specific: by host, then methods, then headers.
     pub path: String,
+    /// A regular expression that the whole path must match, besides beginning with `path`: `/users/([0-9]+)/photos`. It
+    /// sees the path decoded once, without empty segments and `;parameters`, and without a slash at the end. Among
+    /// routes with the same `path`, those with an expression come first. 1 KiB at most; matching takes linear time.
+    #[serde(default)]
+    pub path_regex: String,
     /// The upstream's name.
     #[serde(default)]
     pub upstream: String,
@@ -42,10 +47,14 @@ pub struct RouteConfig {
     /// Only for these hosts: names, or `*.` and a name to cover exactly one label. Ports are not compared.
     #[serde(default)]
     pub host: Vec<String>,
+    /// Also for hosts that match one of these regular expressions as a whole, in any case: `(www|shop)[0-9]*\\.example\\.org`.
+    #[serde(default)]
+    pub host_regex: Vec<String>,
     /// Only for these methods; others are answered 405. `GET` includes `HEAD`. Without any: all but `TRACE` and `TRACK`.
     #[serde(default)]
     pub methods: Vec<String>,
-    /// Only with these header fields: `{ x-version = "2" }` for a value, `true` for any, `false` for none.
+    /// Only with these header fields: `{ x-version = "2" }` for a value, `{ regex = "2\\.[0-9]+" }` for a regular
+    /// expression that the whole value must match, `true` for any, `false` for none.
     #[serde(default)]
     pub headers: BTreeMap<String, HeaderWanted>,
     /// Which requests need a credential: `none`, `mutations` (all methods except GET, HEAD, OPTIONS and TRACE) or
@@ -75,12 +84,17 @@ pub struct RouteConfig {
     /// Whether the route's path is removed from the request path before it is forwarded.
     #[serde(default)]
     pub strip_prefix: bool,
-    /// What replaces the route's path in the forwarded request; empty to leave it.
+    /// What replaces the route's path in the forwarded request; empty to leave it. With `path_regex`, `{1}` and
+    /// `{name}` stand for its groups, and the whole path is replaced.
     #[serde(default)]
     pub rewrite: String,
     /// A timeout shorter than the upstream's.
     #[serde(default)]
     pub timeout: Option<HumanDuration>,
+    /// A rate of the route's own, besides those of `[gateway.quotas]`: `{ requests = 5, per = "1m" }`. Requests beyond it are
+    /// answered 429.
+    #[serde(default)]
+    pub rate: Option<RouteRateConfig>,
     /// The longest request body, instead of the gateway's limit.
     #[serde(default)]
     pub max_body_bytes: Option<ByteSize>,
@@ -111,6 +125,9 @@ pub struct RouteConfig {
     /// Changes to the header of responses.
     #[serde(default)]
     pub response_headers: HeaderRulesConfig,
+    /// Sends copies of requests to another upstream, whose responses are dropped: `{ upstream = "next", percent = 10 }`.
+    #[serde(default)]
+    pub mirror: Option<MirrorConfig>,
     /// Redirects clients: `{ to = "https", status = 308 }`.
     #[serde(default)]
     pub redirect: Option<RedirectConfig>,
@@ -136,6 +153,11 @@ pub struct SplitConfig {
 pub enum HeaderWanted {
     /// One of its values is this.
     Value(String),
+    /// Its value matches a regular expression as a whole.
+    Matching {
+        /// The regular expression.
+        regex: String,
+    },
     /// Whether it is there at all.
     Present(bool),
 }
@@ -194,7 +216,7 @@ pub struct RedirectConfig {
     /// `https` sends those who come in the clear to the same place over HTTPS. All others send everybody: an origin such as
     /// `https://www.example.org` to the same path and query there; a URL or a path such as `/new/{rest}{query}` to that place.
     /// `{path}` is the path as it came, `{rest}` what follows the route's `path`, `{query}` the query with its `?`, and `{host}`
-    /// the host without its port.
+    /// the host without its port. With `path_regex`, `{1}` and `{name}` stand for its groups.
     pub to: String,
     /// 301, 302, 307 or 308.
     #[serde(default = "permanent")]

@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod resilience;
+mod sticky;
 mod tls;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use endpoint::EndpointConfig;
 pub use resilience::{BreakerConfig, EjectConfig, HealthConfig, RetryConfig};
+pub(crate) use sticky::HashOf;
+pub use sticky::StickyConfig;
 pub use tls::{Protocol, UpstreamTlsConfig};
 
 /// More idle connections per core and server than this need `danger_ok`.
@@ -68,6 +71,8 @@ pub struct UpstreamConfig {
     pub eject: EjectConfig,
     /// Active health checks.
     pub health: HealthConfig,
+    /// Keeps clients at their server: `{ cookie = "route" }`, or `{ hash = "client" }`.
+    pub sticky: Option<StickyConfig>,
 }
 
 impl Default for UpstreamConfig {
@@ -88,6 +93,7 @@ impl Default for UpstreamConfig {
             breaker: BreakerConfig::default(),
             eject: EjectConfig::default(),
             health: HealthConfig::default(),
+            sticky: None,
         }
     }
 }
@@ -131,6 +137,9 @@ impl UpstreamConfig {
         self.breaker.check(&at("breaker."), problems);
         self.eject.check(&at("eject."), problems);
         self.health.check(&at("health."), problems);
+        if let Some(sticky) = &self.sticky {
+            sticky.check(&at("sticky."), problems);
+        }
     }
 
     fn check_endpoints(&self, name: &str, problems: &mut Problems) {

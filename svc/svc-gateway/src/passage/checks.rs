@@ -1,4 +1,4 @@
-//! Checks that some routes have beside the credential: a user's password, and a server that decides.
+//! What some routes have beside the usual layers: a rate, a mirror, a user's password, a server that decides.
 
 use std::{future::poll_fn, pin::Pin, task::Poll};
 
@@ -11,8 +11,10 @@ use super::Passage;
 use crate::{
     basic_auth::{self, BasicAuth},
     caller::Caller,
+    config::RateBy,
     forward_auth::ForwardAuth,
     message::{self, HeaderRules, Onward},
+    quotas,
     router::Route,
     transfer::Holding,
     upstream::{Held, Sent},
@@ -41,6 +43,25 @@ pub(super) enum Decision {
 }
 
 impl Passage<'_> {
+    /// The rate of the route itself, if it has one. What it refuses counts towards the rate of its client.
+    pub(super) fn charge_route(&mut self, route: &Route) -> Result<(), Refusal> {
+        let Some(limit) = &route.rate else { return Ok(()) };
+        let client = (limit.by == RateBy::Client).then_some(self.client.key);
+        let bucket = self.proxy.shared.of_route(&route.label, client, self.began);
+        let charged = self.charged(quotas::charge_route(limit.rate, &bucket, self.began));
+        if charged.is_err() {
+            self.charge_client()?;
+        }
+        charged
+    }
+
+    /// Has a request copied that is about to be sent, if its route has a mirror. Streams are not copied.
+    pub(super) fn mirror(&self, route: &Route, request: &Request, is_stream: bool) {
+        if let Some(mirror) = route.mirror.as_ref().filter(|_| !is_stream) {
+            mirror.copy(request, self.proxy.shared.clock, &self.proxy.shutdown);
+        }
+    }
+
     /// Makes sure that a request shows a user's name and password, which end here.
     pub(super) async fn check_password(
         &mut self,

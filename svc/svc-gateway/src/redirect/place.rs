@@ -4,7 +4,8 @@ use http::{HeaderMap, Uri};
 
 use crate::router::{
     host,
-    path::{Segments, trim_separators},
+    path::{Segments, normal, trim_separators},
+    pattern::{Pattern, push_capture},
 };
 
 /// Characters that a URL has to encode, and `#`: what follows it never reaches a server.
@@ -16,6 +17,8 @@ pub(super) struct Place {
     parts: Vec<Part>,
     /// Segments of the route's path, which `{rest}` leaves out.
     segments: usize,
+    /// What the route's paths match; `None` without a regular expression.
+    pattern: Option<Pattern>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ enum Part {
     Rest,
     /// `?` and the query, or nothing.
     Query,
+    /// What a group of the pattern matches.
+    Group(usize),
 }
 
 impl Place {
@@ -36,8 +41,8 @@ impl Place {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn parse(text: &str, route: &str) -> Result<Self, String> {
-        let mut parts = split(text)?;
+    pub(super) fn parse(text: &str, (route, pattern): (&str, Option<&Pattern>)) -> Result<Self, String> {
+        let mut parts = split(text, pattern)?;
         let (scheme, after) = match text.split_once("://") {
             Some((scheme @ ("http" | "https"), after)) => (Some(scheme), after),
             None if text.starts_with('/') => (None, text),
@@ -57,7 +62,7 @@ impl Place {
         if scheme.is_some() && !after.trim_end_matches('/').contains(['/', '{', '?']) {
             parts = vec![Part::Text(text.trim_end_matches('/').to_owned()), Part::Path, Part::Query];
         }
-        Ok(Self { parts, segments: Segments::of(route).count() })
+        Ok(Self { parts, segments: Segments::of(route).count(), pattern: pattern.cloned() })
     }
 
     /// The place for one request; `None` if it depends on the host, and the request does not say which it is for.
@@ -69,6 +74,7 @@ impl Place {
                 Part::Host => place.push_str(sound_host(uri, headers)?),
                 Part::Path => place.push_str(path_of(uri)),
                 Part::Rest => place.push_str(self.rest(path_of(uri))),
+                Part::Group(group) => self.push_group(&mut place, path_of(uri), *group),
                 Part::Query => {
                     if let Some(query) = uri.query() {
                         place.push('?');
@@ -78,6 +84,13 @@ impl Place {
             }
         }
         Some(if place.starts_with('/') { one_slash(place) } else { place })
+    }
+
+    fn push_group(&self, place: &mut String, path: &str, group: usize) {
+        let text = normal(path);
+        if let Some(captures) = self.pattern.as_ref().and_then(|pattern| pattern.captures(&text)) {
+            push_capture(place, &captures, &text, group);
+        }
     }
 
     /// What follows the route's path.
@@ -107,18 +120,21 @@ fn path_of(uri: &Uri) -> &str {
 }
 
 /// Takes a text apart at its placeholders.
-fn split(text: &str) -> Result<Vec<Part>, String> {
+fn split(text: &str, pattern: Option<&Pattern>) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let mut left = text;
     while let Some((before, after)) = left.split_once('{') {
-        let unknown = || "has a `{` that begins none of {path}, {rest}, {query} and {host}".to_owned();
+        let unknown = || {
+            "has a `{` that begins none of {path}, {rest}, {query} and {host}, nor a group of `path_regex`"
+                .to_owned()
+        };
         let (name, after) = after.split_once('}').ok_or_else(unknown)?;
         let part = match name {
             "host" => Part::Host,
             "path" => Part::Path,
             "rest" => Part::Rest,
             "query" => Part::Query,
-            _ => return Err(unknown()),
+            name => Part::Group(pattern.and_then(|pattern| pattern.group(name)).ok_or_else(unknown)?),
         };
         if !before.is_empty() {
             parts.push(Part::Text(before.to_owned()));
@@ -177,8 +193,8 @@ fn check_authority(parts: &[Part], scheme: &str) -> Result<(), String> {
             }
             Part::Host => authority.push('h'),
             Part::Path => break,
-            Part::Rest | Part::Query => {
-                return Err("needs a `/` between its host and {rest} or {query}".to_owned());
+            Part::Rest | Part::Query | Part::Group(_) => {
+                return Err("needs a `/` between its host and {rest}, {query} or a group".to_owned());
             }
         }
     }
@@ -196,7 +212,7 @@ mod tests {
 
     fn leads(to: &str, route: &str, target: &str) -> String {
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("a.test:8080"))]);
-        Place::parse(to, route).unwrap().of(&target.parse().unwrap(), &headers).unwrap()
+        Place::parse(to, (route, None)).unwrap().of(&target.parse().unwrap(), &headers).unwrap()
     }
 
     #[test]
@@ -231,7 +247,7 @@ mod tests {
         assert_eq!(leads("https://b.test{path}", "/", "//@evil.test"), "https://b.test//@evil.test");
         assert_eq!(leads("https://b.test{path}", "/", "*"), "https://b.test/");
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("b@evil.test"))]);
-        let place = Place::parse("https://{host}/", "/").unwrap();
+        let place = Place::parse("https://{host}/", ("/", None)).unwrap();
         assert_eq!(place.of(&Uri::from_static("/"), &headers), None);
     }
 
@@ -261,7 +277,7 @@ mod tests {
             "/\\a.test",
             "javascript://a.test/%0a",
         ] {
-            assert!(Place::parse(to, "/").is_err(), "{to}");
+            assert!(Place::parse(to, ("/", None)).is_err(), "{to}");
         }
     }
 }

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use http::{HeaderMap, Uri, header::HOST};
 pub(crate) use httprules::host::is_sound;
 
+use super::pattern::Pattern;
+
 /// The host a request is for, without port and final dot; `None` if it does not say.
 pub(crate) fn of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let host = match uri.host() {
@@ -27,6 +29,8 @@ pub(crate) enum HostPattern {
     Exact(Box<str>),
     /// Those of one label before this, which begins with a dot.
     Wildcard(Box<str>),
+    /// Those that match, in any case.
+    Matching(Pattern),
 }
 
 impl HostPattern {
@@ -34,6 +38,7 @@ impl HostPattern {
     pub(crate) fn covers(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
+            Self::Matching(pattern) => pattern.is_match(host.as_bytes()),
             Self::Wildcard(suffix) => {
                 host.find('.').is_some_and(|dot| dot > 0 && host[dot..].eq_ignore_ascii_case(suffix))
             }

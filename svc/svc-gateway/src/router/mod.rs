@@ -4,6 +4,7 @@ mod addresses;
 pub(crate) mod host;
 pub(crate) mod narrowing;
 pub(crate) mod path;
+pub(crate) mod pattern;
 mod rewrite;
 mod split;
 mod table;
@@ -13,12 +14,13 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
+use quota::Rate;
 use ron_kernel::metrics::RouteMetrics;
 use ron_transport::Request;
 use types::{Reason, Refusal};
 
 pub(crate) use rewrite::Rewrite;
-pub(crate) use split::{Share, Split};
+pub(crate) use split::{Share, Split, place as turn_of};
 
 use crate::{
     basic_auth::BasicAuth,
@@ -26,11 +28,12 @@ use crate::{
     cache::RouteCache,
     caller::Credential,
     compress::Compress,
-    config::{Auth, RouteConfig},
+    config::{Auth, RateBy, RouteConfig},
     forward_auth::ForwardAuth,
     jwt::ClaimRule,
     local::Local,
     message::{GuardedFields, HeaderRules, Survey},
+    mirror::Mirror,
     respond::OwnAnswer,
     views::View,
 };
@@ -78,6 +81,17 @@ pub(crate) struct Route {
     pub(crate) forward_auth: Option<Box<ForwardAuth>>,
     /// What browsers are told; `None` for nothing.
     pub(crate) browser: Option<Box<Browser>>,
+    /// Who gets copies of its requests; `None` for nobody.
+    pub(crate) mirror: Option<Box<Mirror>>,
+    /// How many requests it takes; `None` for any number.
+    pub(crate) rate: Option<RouteRate>,
+}
+
+/// How many requests a route takes, and whose are counted together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RouteRate {
+    pub(crate) rate: Rate,
+    pub(crate) by: RateBy,
 }
 
 /// Who answers the requests of a route.
@@ -114,9 +128,9 @@ impl Route {
         cache: Option<RouteCache>,
         metrics: RouteMetrics,
     ) -> Self {
-        let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
         let (narrowing, request_headers) =
             (Narrowing::new(config).0, HeaderRules::new(&config.request_headers).0);
+        let rewrite = Rewrite::of(config, narrowing.path()).ok().flatten();
         let is_view = matches!(goes_to, GoesTo::View(_));
         let narrowing = if is_view { narrowing.of_whole_path() } else { narrowing };
         let forward_auth = config.forward_auth.as_ref().map(|auth| Box::new(ForwardAuth::new(auth)));
@@ -139,7 +153,7 @@ impl Route {
             max_body_bytes: config.max_body_bytes.map(|size| size.as_u64()),
             stream: config.stream,
             upgrade: config.upgrade.iter().filter_map(|name| name.parse().ok()).collect(),
-            rewrite: (!replacement.is_empty()).then(|| Rewrite::new(&config.path, replacement)),
+            rewrite,
             request_headers,
             response_headers: HeaderRules::new(&config.response_headers).0,
             cache,
@@ -147,7 +161,14 @@ impl Route {
             basic_auth: basic_auth.map(Box::new),
             forward_auth,
             browser: Browser::new(config).map(Box::new),
+            mirror: None,
+            rate: config.rate.as_ref().and_then(|rate| Some(RouteRate { rate: rate.rate()?, by: rate.by })),
         }
+    }
+
+    /// The same route, with copies of its requests sent on.
+    pub(crate) fn with_mirror(self, mirror: Option<Mirror>) -> Self {
+        Self { mirror: mirror.map(Box::new), ..self }
     }
 
     /// Whether a request with this method needs a credential.

@@ -1,8 +1,8 @@
-//! What narrows a route beyond its path: hosts, methods, header fields.
+//! What narrows a route beyond its prefix: hosts, methods, header fields, and regular expressions.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header::COOKIE};
 
-use super::host::HostPattern;
+use super::{host::HostPattern, path::normal, pattern::Pattern};
 use crate::{
     config::{Flaw, HeaderWanted, RouteConfig},
     message::{is_several, joined_cookies},
@@ -29,6 +29,8 @@ pub(crate) struct Narrowing {
     pub(super) methods: Vec<Method>,
     /// All of these hold; sorted by name.
     fields: Vec<(HeaderName, Wanted)>,
+    /// What the whole path has to match.
+    path: Option<Pattern>,
     /// Whether it is for its path alone, and not for longer ones.
     pub(super) is_whole_path: bool,
 }
@@ -37,6 +39,7 @@ pub(crate) struct Narrowing {
 #[derive(Clone, Debug, PartialEq)]
 enum Wanted {
     Value(HeaderValue),
+    Matching(Pattern),
     Present(bool),
 }
 
@@ -49,6 +52,18 @@ impl Narrowing {
             match host.parse() {
                 Ok(pattern) => narrowing.hosts.push(pattern),
                 Err(message) => flaws.push(Flaw::new(format!("host[{index}]"), message)),
+            }
+        }
+        for (index, host) in config.host_regex.iter().enumerate() {
+            match Pattern::new(host, true) {
+                Ok(pattern) => narrowing.hosts.push(HostPattern::Matching(pattern)),
+                Err(message) => flaws.push(Flaw::new(format!("host_regex[{index}]"), message)),
+            }
+        }
+        if !config.path_regex.is_empty() {
+            match Pattern::new(&config.path_regex, false) {
+                Ok(pattern) => narrowing.path = Some(pattern),
+                Err(message) => flaws.push(Flaw::new("path_regex", message)),
             }
         }
         for (index, method) in config.methods.iter().enumerate() {
@@ -83,6 +98,18 @@ impl Narrowing {
         Self { is_whole_path: true, ..self }
     }
 
+    /// What the whole path has to match.
+    pub(crate) fn path(&self) -> Option<&Pattern> {
+        self.path.as_ref()
+    }
+
+    /// The number of its regular expressions.
+    pub(crate) fn patterns(&self) -> usize {
+        let hosts = self.hosts.iter().filter(|host| matches!(host, HostPattern::Matching(_))).count();
+        let fields = self.fields.iter().filter(|(_, wanted)| matches!(wanted, Wanted::Matching(_))).count();
+        hosts + fields + usize::from(self.path.is_some())
+    }
+
     /// The hosts that it is for; empty for any.
     pub(crate) fn hosts(&self) -> &[HostPattern] {
         &self.hosts
@@ -104,8 +131,13 @@ impl Narrowing {
 
     /// A field with several values, of which this compares one. HTTP/2 splits cookies, and servers get them joined.
     pub(super) fn repeated_field(&self, headers: &HeaderMap) -> Option<&HeaderName> {
-        let compared = self.fields.iter().filter(|(_, wanted)| matches!(wanted, Wanted::Value(_)));
+        let compared = self.fields.iter().filter(|(_, wanted)| !matches!(wanted, Wanted::Present(_)));
         compared.map(|(name, _)| name).find(|name| **name != COOKIE && is_several(headers, name))
+    }
+
+    /// Whether the path is one that it is for, beyond its prefix. Costs nothing without a regular expression.
+    pub(super) fn fits_path(&self, path: &str) -> bool {
+        self.path.as_ref().is_none_or(|pattern| pattern.is_match(&normal(path)))
     }
 
     pub(super) fn fits(&self, headers: &HeaderMap) -> bool {
@@ -113,6 +145,12 @@ impl Narrowing {
             Wanted::Present(present) => headers.contains_key(name) == *present,
             Wanted::Value(value) if *name == COOKIE => joined_cookies(headers) == value.as_bytes(),
             Wanted::Value(value) => headers.get_all(name).iter().eq([value]),
+            Wanted::Matching(pattern) if *name == COOKIE => {
+                headers.contains_key(name) && pattern.is_match(&joined_cookies(headers))
+            }
+            Wanted::Matching(pattern) => {
+                headers.get(name).is_some_and(|value| pattern.is_match(value.as_bytes()))
+            }
         })
     }
 
@@ -124,17 +162,18 @@ impl Narrowing {
         };
         let covers_methods = self.methods.is_empty() == later.methods.is_empty()
             && later.methods.iter().all(|method| self.methods.contains(method));
-        covers_hosts && covers_methods && self.fields == later.fields
+        covers_hosts && covers_methods && self.fields == later.fields && self.path == later.path
     }
 
     /// How narrow it is for one of its hosts: more is narrower.
-    pub(super) fn rank(&self, host: Option<&HostPattern>) -> (u8, bool, usize) {
+    pub(super) fn rank(&self, host: Option<&HostPattern>) -> (u8, bool, bool, usize) {
         let host = match host {
-            Some(HostPattern::Exact(_)) => 2,
-            Some(HostPattern::Wildcard(_)) => 1,
+            Some(HostPattern::Exact(_)) => 3,
+            Some(HostPattern::Wildcard(_)) => 2,
+            Some(HostPattern::Matching(_)) => 1,
             None => 0,
         };
-        (host, !self.methods.is_empty(), self.fields.len())
+        (host, self.path.is_some(), !self.methods.is_empty(), self.fields.len())
     }
 }
 
@@ -145,6 +184,7 @@ fn field(name: &str, wanted: &HeaderWanted) -> Result<(HeaderName, Wanted), Stri
         HeaderWanted::Value(value) => {
             Wanted::Value(value.parse().map_err(|_| "is no value that a header field can have")?)
         }
+        HeaderWanted::Matching { regex } => Wanted::Matching(Pattern::new(regex, false)?),
     };
     Ok((parsed, wanted))
 }

@@ -4,7 +4,7 @@
 //! what follows `;` or `%3b` in a segment is a parameter. Encodings that only some servers decode are refused. The path itself
 //! is never changed by being read.
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 /// A path that is not passed on, because servers disagree about where it leads.
 ///
@@ -105,6 +105,27 @@ impl<'a> Segment<'a> {
     fn name(self) -> impl Iterator<Item = u8> + 'a {
         decoded(self.raw).take_while(|byte| *byte != b';')
     }
+}
+
+/// The path as it is compared: decoded once, with one slash before each segment, and none at the end. Borrowed if it is
+/// written so.
+pub(crate) fn normal(path: &str) -> Cow<'_, [u8]> {
+    if is_plain(path)
+        && path.starts_with('/')
+        && !path.contains("//")
+        && (path.len() == 1 || !path.ends_with('/'))
+    {
+        return Cow::Borrowed(path.as_bytes());
+    }
+    let mut normal = Vec::with_capacity(path.len());
+    for segment in Segments::of(path) {
+        normal.push(b'/');
+        normal.extend(segment.name());
+    }
+    if normal.is_empty() {
+        normal.push(b'/');
+    }
+    Cow::Owned(normal)
 }
 
 /// A path without the separators at its beginning, whichever way they are written.

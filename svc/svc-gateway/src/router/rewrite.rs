@@ -2,21 +2,53 @@
 
 use http::{Uri, uri::PathAndQuery};
 
-use super::path::{Segments, trim_separators};
+use super::{
+    path::{Segments, check, normal, trim_separators},
+    pattern::{Pattern, push_capture},
+};
+use crate::config::RouteConfig;
 
 /// How a route changes the path of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rewrite {
-    /// How many segments of the path are replaced.
-    segments: usize,
-    /// By what; without a slash at its end.
-    replacement: String,
+pub(crate) enum Rewrite {
+    /// Its first segments are replaced.
+    Prefix {
+        /// How many segments of the path are replaced.
+        segments: usize,
+        /// By what; without a slash at its end.
+        replacement: String,
+    },
+    /// All of it is replaced by a text with what the groups of a pattern match.
+    Groups(Template),
+}
+
+/// A path with what the groups of a pattern match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Template {
+    pattern: Pattern,
+    /// Texts, and the number of the group that follows each.
+    parts: Vec<(String, Option<usize>)>,
 }
 
 impl Rewrite {
+    /// The rewrite of a route whose whole path matches `pattern`, if there is one; `None` if paths stay as they are.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn of(config: &RouteConfig, pattern: Option<&Pattern>) -> Result<Option<Self>, String> {
+        let replacement = if config.strip_prefix { "/" } else { &config.rewrite };
+        Ok(match pattern {
+            _ if replacement.is_empty() => None,
+            Some(pattern) if replacement.contains('{') => {
+                Some(Self::Groups(Template::parse(pattern.clone(), replacement)?))
+            }
+            _ => Some(Self::new(&config.path, replacement)),
+        })
+    }
+
     /// Puts `replacement` in the place of `prefix`.
     pub(crate) fn new(prefix: &str, replacement: &str) -> Self {
-        Self {
+        Self::Prefix {
             segments: Segments::of(prefix).count(),
             replacement: replacement.trim_end_matches('/').to_owned(),
         }
@@ -26,15 +58,11 @@ impl Rewrite {
     pub(crate) fn apply(&self, uri: &mut Uri) {
         let Some(path_and_query) = uri.path_and_query() else { return };
         let path = path_and_query.path();
-        let end = match self.segments {
-            0 => 0,
-            n => Segments::of(path).nth(n - 1).map_or(path.len(), |segment| segment.end),
+        let changed = match self {
+            Self::Prefix { segments, replacement } => Some(replace_prefix(path, *segments, replacement)),
+            Self::Groups(template) => template.fill(path),
         };
-        let rest = &path[end..];
-        let trimmed = trim_separators(rest);
-        // A bare prefix has no slash to keep, but a path has to begin with one.
-        let slash = if rest.is_empty() && !self.replacement.is_empty() { "" } else { "/" };
-        let mut changed = format!("{}{slash}{trimmed}", self.replacement);
+        let Some(mut changed) = changed else { return };
         if let Some(query) = path_and_query.query() {
             changed.push('?');
             changed.push_str(query);
@@ -42,6 +70,54 @@ impl Rewrite {
         if let Ok(changed) = PathAndQuery::from_maybe_shared(changed.into_bytes()) {
             *uri = Uri::from(changed);
         }
+    }
+}
+
+fn replace_prefix(path: &str, segments: usize, replacement: &str) -> String {
+    let end = match segments {
+        0 => 0,
+        n => Segments::of(path).nth(n - 1).map_or(path.len(), |segment| segment.end),
+    };
+    let rest = &path[end..];
+    let trimmed = trim_separators(rest);
+    // A bare prefix has no slash to keep, but a path has to begin with one.
+    let slash = if rest.is_empty() && !replacement.is_empty() { "" } else { "/" };
+    format!("{replacement}{slash}{trimmed}")
+}
+
+impl Template {
+    /// Takes a text apart at its groups, such as `{1}` and `{user}`.
+    ///
+    /// # Errors
+    /// If the pattern has no such group.
+    fn parse(pattern: Pattern, text: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut left = text;
+        while let Some((before, after)) = left.split_once('{') {
+            let unknown = || "has a `{` that begins no group of `path_regex`, such as {1}".to_owned();
+            let (name, after) = after.split_once('}').ok_or_else(unknown)?;
+            parts.push((before.to_owned(), Some(pattern.group(name).ok_or_else(unknown)?)));
+            left = after;
+        }
+        parts.push((left.to_owned(), None));
+        Ok(Self { pattern, parts })
+    }
+
+    /// The path for a request; `None` if it would be one that is not passed on, such as one with `..` that several groups
+    /// make up.
+    fn fill(&self, path: &str) -> Option<String> {
+        let text = normal(path);
+        let captures = self.pattern.captures(&text)?;
+        let mut filled = String::with_capacity(path.len());
+        for (part, group) in &self.parts {
+            filled.push_str(part);
+            if let Some(group) = group {
+                push_capture(&mut filled, &captures, &text, *group);
+            }
+        }
+        // What follows two slashes would be read as a host by some.
+        let filled = format!("/{}", filled.trim_start_matches('/'));
+        check(&filled).is_ok().then_some(filled)
     }
 }
 
@@ -69,6 +145,28 @@ mod tests {
             let mut uri: Uri = from.parse().unwrap();
             Rewrite::new(prefix, replacement).apply(&mut uri);
             assert_eq!(uri.to_string(), to, "{from} with {replacement} for {prefix}");
+        }
+    }
+
+    #[test]
+    fn groups_of_a_pattern_make_a_new_path() {
+        for (regex, replacement, from, to) in [
+            ("/users/([0-9]+)/photos", "/photos/{1}", "/users/7/photos?q=1", "/photos/7?q=1"),
+            ("/(?<lang>de|en)/(.*)", "/{2}/{lang}", "/de/a/b", "/a/b/de"),
+            ("/a(/.*)?", "{1}", "/a", "/"),
+            ("/a(/.*)?", "/{1}", "/a/x", "/x"),
+            ("/(.*)", "/x/{1}", "/a%20b//c;p=1", "/x/a%20b/c"),
+            ("/(.*)", "/{1}", "/%2561", "/%2561"),
+            ("/a(.)b(.)", "/{1}{2}", "/a.b.", "/a.b."),
+        ] {
+            let mut uri: Uri = from.parse().unwrap();
+            let template = Template::parse(Pattern::new(regex, false).unwrap(), replacement).unwrap();
+            Rewrite::Groups(template).apply(&mut uri);
+            assert_eq!(uri.to_string(), to, "{from} with {replacement} for {regex}");
+        }
+        let pattern = Pattern::new("/(a)", false).unwrap();
+        for wrong in ["/{2}", "/{", "/{x}", "/{}"] {
+            assert!(Template::parse(pattern.clone(), wrong).is_err(), "{wrong}");
         }
     }
 }

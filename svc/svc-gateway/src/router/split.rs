@@ -53,7 +53,7 @@ impl Split {
 
 /// The place below `sum` of the n-th turn. Steps of the golden ratio spread any run of turns evenly, so that short runs
 /// have the right proportions too.
-fn place(turn: u32, sum: u32) -> u32 {
+pub(crate) fn place(turn: u32, sum: u32) -> u32 {
     const GOLDEN: u32 = 0x9e37_79b9;
     let spread = turn.wrapping_mul(GOLDEN);
     u32::try_from((u64::from(spread) * u64::from(sum)) >> 32).expect("less than `sum`")

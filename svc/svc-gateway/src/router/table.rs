@@ -161,6 +161,7 @@ impl Table {
             entry.host.as_ref().is_none_or(for_host)
                 && route.fits(asked.headers)
                 && (is_whole || !route.is_whole_path)
+                && route.fits_path(asked.path)
         };
         let mut fitting = node.entries.iter().filter(fits).peekable();
         if fitting.peek().is_none() {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::{
@@ -192,6 +192,7 @@ fn oracle(
         route.headers.iter().all(|(name, wanted)| match wanted {
             HeaderWanted::Present(present) => headers.contains_key(name) == *present,
             HeaderWanted::Value(value) => headers.get_all(name).iter().eq([value.as_str()]),
+            HeaderWanted::Matching { .. } => unreachable!("not generated"),
         })
     };
     let fitting: Vec<_> = (0..routes.len())
@@ -269,4 +270,59 @@ proptest! {
         prop_assert_eq!(find(&table, &Method::GET, "h", &respelt), find(&table, &Method::GET, "h", &path), "{}", respelt);
         prop_assert_eq!(super::path::check(&respelt), Ok(()));
     }
+}
+
+#[test]
+fn regular_expressions_narrow_a_prefix_and_come_before_routes_without() {
+    let regex = |path: &str, regex: &str| RouteConfig { path_regex: regex.into(), ..route(path) };
+    let hosts = RouteConfig { host_regex: strings(&[r"shop[0-9]+\.example"]), ..route("/h") };
+    let wildcard = RouteConfig { host: strings(&["*.example"]), ..route("/h") };
+    let wanted = [("x-v".to_owned(), HeaderWanted::Matching { regex: r"2\.[0-9]+".into() })].into();
+    let valued = RouteConfig { headers: wanted, ..route("/v") };
+    let table = table(&[
+        route("/users"),
+        regex("/users", "/users/([0-9]+)"),
+        regex("/", "/.*[.]php"),
+        route("/"),
+        hosts,
+        wildcard,
+        valued,
+    ]);
+    for (host, path, expected) in [
+        ("h", "/users/7", 1),
+        ("h", "/users/7/", 1),
+        ("h", "//users/%37;x=1", 1),
+        ("h", "/users/7/photos", 0),
+        ("h", "/users/seven", 0),
+        ("h", "/index.php", 2),
+        ("h", "/index%2ephp", 2),
+        ("h", "/users/x.php", 0),
+        ("h", "/index.php5", 3),
+        ("SHOP12.example", "/h", 5),
+        ("shop12.example", "/v", 3),
+    ] {
+        assert_eq!(find(&table, &Method::GET, host, path), Lookup::Found(expected), "{host}{path}");
+    }
+    let only_hosts = RouteConfig { host_regex: strings(&[r"shop[0-9]+\.example"]), ..route("/h") };
+    let table = self::table(&[only_hosts, route("/h")]);
+    assert_eq!(find(&table, &Method::GET, "SHOP12.example", "/h"), Lookup::Found(0));
+    assert_eq!(find(&table, &Method::GET, "shop.example", "/h"), Lookup::Found(1));
+}
+
+#[test]
+fn a_field_is_matched_as_a_whole_by_a_regular_expression() {
+    let wanted = [("x-v".to_owned(), HeaderWanted::Matching { regex: r"2\.[0-9]+".into() })].into();
+    let table = table(&[route("/"), RouteConfig { headers: wanted, ..route("/") }]);
+    for (value, expected) in [(Some("2.1"), 1), (Some("2.x"), 0), (Some("12.1"), 0), (None, 0)] {
+        let headers: HeaderMap = value
+            .map(|value| (HeaderName::from_static("x-v"), HeaderValue::from_static(value)))
+            .into_iter()
+            .collect();
+        let found = table.find(&Asked { path: "/", host: None, method: &Method::GET, headers: &headers });
+        assert_eq!(found, Lookup::Found(expected), "{value:?}");
+    }
+    let mut several = HeaderMap::new();
+    several.append("x-v", HeaderValue::from_static("2.1"));
+    several.append("x-v", HeaderValue::from_static("2.2"));
+    assert!(table.unclear_field("/", &several, |_| false).is_some(), "which value counts would be unclear");
 }

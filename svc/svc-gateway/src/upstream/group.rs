@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
 };
 
 use arc_swap::{ArcSwap, Guard};
@@ -18,6 +18,7 @@ use ron_transport::{
     tls::ClientTls,
 };
 use types::Moment;
+use zeroize::Zeroizing;
 
 use super::{
     budget::RetryShares,
@@ -25,10 +26,12 @@ use super::{
     metrics::{GroupMetrics, UpstreamFamilies},
     roster::Roster,
     server::{Server, Standing},
+    sticky::Sticky,
 };
 use crate::{
     BuildError, UpstreamConfig,
     config::{EndpointConfig, Protocol},
+    mirror::MIRRORED,
     pool::Pool,
 };
 
@@ -55,8 +58,29 @@ pub(crate) struct Tools {
     pub(crate) drivers: Drivers,
     /// Run what is left of requests that nobody waits for.
     pub(crate) abandoned: Children,
+    /// Run copies of requests.
+    pub(crate) mirrored: Children,
     blocking: Blocking,
     cores: usize,
+    /// What the cookies of servers are made with, where the configuration has no secret for that.
+    secret: Arc<ProcessSecret>,
+}
+
+/// A secret that lasts as long as the process.
+struct ProcessSecret(Zeroizing<[u8; 32]>);
+
+impl ProcessSecret {
+    fn new() -> Self {
+        let mut secret = Zeroizing::new([0; 32]);
+        aws_lc_rs::rand::fill(&mut *secret).expect("the system has random numbers");
+        Self(secret)
+    }
+}
+
+impl std::fmt::Debug for ProcessSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ProcessSecret")
+    }
 }
 
 impl Upstreams {
@@ -67,8 +91,10 @@ impl Upstreams {
             families: UpstreamFamilies::register(scope),
             drivers: Drivers::new(scope),
             abandoned: scope.children(&ABANDONED),
+            mirrored: scope.children(&MIRRORED),
             blocking: scope.blocking().clone(),
             cores: scope.planes().cores().len(),
+            secret: Arc::new(ProcessSecret::new()),
         };
         Self { tools, groups: Arc::default() }
     }
@@ -120,7 +146,7 @@ impl Upstreams {
     fn share_idle(&self, groups: &Groups) {
         let pools = |group: &Group| group.members().iter().map(|member| member.pools.len()).sum::<usize>();
         let count: usize = groups.values().map(|group| pools(group)).sum();
-        let share = (descriptors::fitting(usize::MAX) / count.max(1)).max(1);
+        let share = (descriptors::share(usize::MAX) / count.max(1)).max(1);
         for group in groups.values() {
             let members = group.members();
             members.iter().flat_map(|member| member.pools.iter()).for_each(|pool| pool.set_idle_share(share));
@@ -173,6 +199,10 @@ pub(crate) struct Group {
     /// Whether its servers may take many requests on one connection.
     pub(super) may_share: bool,
     pub(super) budget: RetryShares,
+    /// How clients are kept at their server; `None` if they are not.
+    pub(super) sticky: Option<Sticky>,
+    /// Copies of requests on their way here.
+    pub(super) mirrored: Arc<AtomicU32>,
     pub(crate) metrics: GroupMetrics,
     /// Requests that got no answer although no server failed.
     pub(super) unanswered: FailureLog,
@@ -212,7 +242,13 @@ impl Group {
             }
         });
         let members: Vec<Member> = members.collect();
-        let rosters = rosters(&members, tools.cores).map(|roster| Arc::new(ArcSwap::from_pointee(roster)));
+        let mut metrics = tools.families.of(name);
+        if config.sticky.as_ref().is_some_and(|sticky| !sticky.cookie.is_empty()) {
+            tools.families.count_sticky(&mut metrics);
+        }
+        let sticky = config.sticky.as_ref().and_then(|sticky| Sticky::new(sticky, name, &tools.secret.0[..]));
+        let rosters = rosters(&members, tools.cores, sticky.as_ref())
+            .map(|roster| Arc::new(ArcSwap::from_pointee(roster)));
         Self {
             name: name.to_owned(),
             config: config.clone(),
@@ -224,9 +260,11 @@ impl Group {
             },
             tls,
             budget: RetryShares::new(config.retry.budget_permille()),
-            metrics: tools.families.of(name),
+            metrics,
             unanswered: FailureLog::default(),
             rosters: rosters.collect(),
+            sticky,
+            mirrored: old.map(|old| Arc::clone(&old.mirrored)).unwrap_or_default(),
             members: ArcSwap::from_pointee(members),
         }
     }
@@ -278,7 +316,9 @@ impl Group {
         });
         let members: Vec<Member> = members.collect();
         tracing::info!(upstream = self.name, endpoint = %endpoint.url, addresses = wanted.len(), "resolved");
-        for (current, roster) in self.rosters.iter().zip(rosters(&members, self.tools.cores)) {
+        for (current, roster) in
+            self.rosters.iter().zip(rosters(&members, self.tools.cores, self.sticky.as_ref()))
+        {
             current.store(Arc::new(roster));
         }
         self.members.store(Arc::new(members));
@@ -311,7 +351,9 @@ impl Group {
             member.pools.iter().for_each(|pool| pool.set_config(&self.config));
         }
         // Weights may have changed.
-        for (current, roster) in self.rosters.iter().zip(rosters(&self.members(), self.tools.cores)) {
+        for (current, roster) in
+            self.rosters.iter().zip(rosters(&self.members(), self.tools.cores, self.sticky.as_ref()))
+        {
             current.store(Arc::new(roster));
         }
     }
@@ -336,9 +378,9 @@ impl Member {
 }
 
 /// The rosters of all cores.
-fn rosters(members: &[Member], cores: usize) -> impl Iterator<Item = Roster> {
+fn rosters(members: &[Member], cores: usize, sticky: Option<&Sticky>) -> impl Iterator<Item = Roster> {
     let of_core = |core: usize| members.iter().map(|member| Arc::clone(&member.pools[core])).collect();
-    (0..cores).map(move |core| Roster::new(of_core(core)))
+    (0..cores).map(move |core| Roster::new(of_core(core), sticky))
 }
 
 /// The endpoint with its host's name replaced by an address.

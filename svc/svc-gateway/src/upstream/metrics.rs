@@ -11,12 +11,13 @@ use types::Moment;
 
 use super::{
     server::{Server, Standing},
+    sticky::{OUTCOMES, Outcome},
     streams::{LIMITS, StreamRefusals},
 };
 use crate::upstream::WAITING_QUEUE;
 
 /// What upstreams add to the shared families.
-pub(crate) const METRICS: [MetricSpec; 6] = [
+pub(crate) const METRICS: [MetricSpec; 8] = [
     MetricSpec {
         name: "downstream_latency_seconds",
         labels: "service",
@@ -43,6 +44,16 @@ pub(crate) const METRICS: [MetricSpec; 6] = [
         doc: "Streams that occupy a connection to a server without holding a slot: tunnels, streams and transfers of slow clients; sampled",
     },
     MetricSpec {
+        name: "upstream_mirrored_requests_total",
+        labels: "upstream, outcome",
+        doc: "Copies of requests to upstreams of a mirror: answered, failed, or not made because too many were on their way (busy) or the body was too long (too_large)",
+    },
+    MetricSpec {
+        name: "upstream_sticky_requests_total",
+        labels: "upstream, outcome",
+        doc: "Requests to upstreams with sticky cookies: kept at the server of their cookie, moved to another one, or new",
+    },
+    MetricSpec {
         name: "upstream_streams_refused_total",
         labels: "limit",
         doc: "Streams refused, and transfers of slow clients ended, by the share of a server's connections that was used up: tenant, address or all",
@@ -58,6 +69,8 @@ pub(crate) struct UpstreamFamilies {
     servers: Family<Labels, Gauge>,
     connections: Family<Labels, Gauge>,
     streams: Family<Labels, Gauge>,
+    mirrored: Family<Labels, Counter>,
+    sticky: Family<Labels, Counter>,
     stream_refusals: StreamRefusals,
     timeouts: Timeouts,
     retries: Counter,
@@ -106,6 +119,39 @@ const STANDINGS: [(Standing, &str); 4] = [
     (Standing::Ejected, "ejected"),
 ];
 
+/// What became of the copy of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MirrorOutcome {
+    /// A server answered.
+    Answered,
+    /// No server answered in time, or the node drained.
+    Failed,
+    /// It was not made, because too many were on their way.
+    Busy,
+    /// It was not made, because the body was too long, or not read as a whole.
+    TooLarge,
+}
+
+const MIRRORED: [(MirrorOutcome, &str); 4] = [
+    (MirrorOutcome::Answered, "answered"),
+    (MirrorOutcome::Failed, "failed"),
+    (MirrorOutcome::Busy, "busy"),
+    (MirrorOutcome::TooLarge, "too_large"),
+];
+
+/// The counters of copies of requests.
+#[derive(Clone, Debug)]
+pub(crate) struct MirrorMetrics([Counter; MIRRORED.len()]);
+
+impl MirrorMetrics {
+    /// Counts a copy.
+    pub(crate) fn count(&self, outcome: MirrorOutcome) {
+        let index =
+            MIRRORED.iter().position(|(known, _)| *known == outcome).expect("every outcome is listed");
+        self.0[index].inc();
+    }
+}
+
 /// Returns the metric label of a server's state.
 pub(super) fn standing_name(standing: Standing) -> &'static str {
     STANDINGS.iter().find(|(known, _)| *known == standing).map_or("unknown", |(_, name)| name)
@@ -123,6 +169,8 @@ pub(crate) struct GroupMetrics {
     busy: Gauge,
     idle: Gauge,
     streams: Gauge,
+    /// Empty on upstreams without sticky cookies.
+    sticky: Vec<Counter>,
 }
 
 impl UpstreamFamilies {
@@ -135,6 +183,8 @@ impl UpstreamFamilies {
             servers: Family::default(),
             connections: Family::default(),
             streams: Family::default(),
+            mirrored: Family::default(),
+            sticky: Family::default(),
             stream_refusals: StreamRefusals(LIMITS.map(|(_, limit)| {
                 child(&refused, &vec![("service", scope.service().into()), ("limit", limit.into())])
             })),
@@ -142,7 +192,7 @@ impl UpstreamFamilies {
             retries: scope.metrics().retries("rpc"),
             queue: scope.metrics().queue(WAITING_QUEUE.name, "upstream"),
         };
-        let [latency, failures, servers, connections, streams, streams_refused] = METRICS;
+        let [latency, failures, servers, connections, streams, mirrored, sticky, streams_refused] = METRICS;
         scope.all_metrics().register(|registry| {
             registry.register(latency.name, latency.doc, families.latency.clone());
             // The text encoder adds `_total` to counters.
@@ -151,6 +201,10 @@ impl UpstreamFamilies {
             registry.register(servers.name, servers.doc, families.servers.clone());
             registry.register(connections.name, connections.doc, families.connections.clone());
             registry.register(streams.name, streams.doc, families.streams.clone());
+            let name = mirrored.name.trim_end_matches("_total");
+            registry.register(name, mirrored.doc, families.mirrored.clone());
+            let name = sticky.name.trim_end_matches("_total");
+            registry.register(name, sticky.doc, families.sticky.clone());
             let name = streams_refused.name.trim_end_matches("_total");
             registry.register(name, streams_refused.doc, refused);
         });
@@ -190,8 +244,24 @@ impl UpstreamFamilies {
             busy: child(&self.connections, &labels("state", "busy")),
             idle: child(&self.connections, &labels("state", "idle")),
             streams: child(&self.streams, &self.stream_labels(name)),
+            sticky: Vec::new(),
             families: self.clone(),
         }
+    }
+
+    /// The counters of copies of requests to the upstream called `name`.
+    pub(crate) fn mirrored(&self, name: &str) -> MirrorMetrics {
+        MirrorMetrics(
+            MIRRORED.map(|(_, outcome)| child(&self.mirrored, &self.labels(name, ("outcome", outcome)))),
+        )
+    }
+
+    /// The counters of requests to an upstream with sticky cookies.
+    pub(crate) fn count_sticky(&self, metrics: &mut GroupMetrics) {
+        let of = |(_, outcome): (Outcome, &'static str)| {
+            child(&self.sticky, &self.labels(&metrics.upstream, ("outcome", outcome)))
+        };
+        metrics.sticky = OUTCOMES.map(of).into();
     }
 
     fn stream_labels(&self, upstream: &str) -> Labels {
@@ -217,6 +287,14 @@ impl GroupMetrics {
     pub(crate) fn failed(&self, kind: FailureKind) {
         let index = KINDS.iter().position(|(known, _)| *known == kind).expect("every kind is listed");
         self.failures[index].inc();
+    }
+
+    /// Counts a request to an upstream with sticky cookies.
+    pub(super) fn sticky(&self, outcome: Outcome) {
+        let index = OUTCOMES.iter().position(|(known, _)| *known == outcome);
+        if let Some(counter) = index.and_then(|index| self.sticky.get(index)) {
+            counter.inc();
+        }
     }
 
     /// Tries that failed so far, by kind.
@@ -247,6 +325,12 @@ impl GroupMetrics {
         }
         for (_, state) in STANDINGS {
             self.families.servers.remove(&labels("state", state));
+        }
+        for (_, outcome) in MIRRORED {
+            self.families.mirrored.remove(&labels("outcome", outcome));
+        }
+        for (_, outcome) in OUTCOMES {
+            self.families.sticky.remove(&labels("outcome", outcome));
         }
         self.families.streams.remove(&self.families.stream_labels(&self.upstream));
         for state in ["busy", "idle"] {

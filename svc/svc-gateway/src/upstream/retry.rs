@@ -13,7 +13,7 @@ use ron_kernel::{Clock, blame::ClientId};
 use ron_transport::{Request, Response, UploadWatch, client::LargeHead, deadline};
 use types::{Deadline, Moment, Reason, Refusal};
 
-use super::{Fault, Late, Occupancy, Upstream, roster::Tried};
+use super::{Affinity, Fault, Late, Occupancy, Upstream, roster::Tried};
 use crate::{admission::Slot, cache::Written, pool::Pool, transfer::Holding};
 
 /// When to come back if too many wait for a connection.
@@ -37,6 +37,10 @@ pub(super) struct Trip<'a> {
     /// Time at which the current try began.
     pub(super) attempt_began: Moment,
     pub(super) tried: Tried,
+    /// Where the request belongs; `None` if it may go anywhere.
+    pub(super) affinity: Option<Affinity>,
+    /// Whether it is a copy, which is sent once.
+    pub(super) is_copy: bool,
     /// What a stream occupies; `None` for anything else.
     pub(super) stream: Option<&'a Occupancy>,
     /// Why a server was left out that has as many streams as allowed; `None` if there is none.
@@ -73,6 +77,8 @@ impl<'a> Trip<'a> {
             upload,
             attempt_began: now,
             tried: Tried::default(),
+            affinity: None,
+            is_copy: false,
             stream,
             full: None,
             pool: Weak::new(),
@@ -190,7 +196,7 @@ impl Upstream {
         trip: &mut Trip<'_>,
     ) -> Result<Response, Refusal> {
         self.group.budget.of(trip.client).deposit();
-        let repeatable = self.group.config.retry.max_tries > 1 && is_repeatable(request);
+        let repeatable = !trip.is_copy && self.group.config.retry.max_tries > 1 && is_repeatable(request);
         let answer = loop {
             let again = repeatable && self.has_tries(trip);
             // The answer, unless it is tried again.
@@ -228,7 +234,7 @@ impl Upstream {
         trip: &mut Trip<'_>,
     ) -> Option<Result<Response, Refusal>> {
         let (clock, policy) = (self.group.tools.clock, self.group.config.retry.policy());
-        if !self.has_tries(trip) {
+        if trip.is_copy || !self.has_tries(trip) {
             return Some(last);
         }
         let wait = policy.backoff.delay(trip.tries - 1, &mut fastrand::Rng::new());

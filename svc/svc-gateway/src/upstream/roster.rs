@@ -2,13 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
+use affinity::{Candidate, MaxLoad};
 use ron_kernel::{
     blame::ClientId,
     breaker::{Admit, State, Ticket},
 };
 use types::Moment;
 
-use super::server::{Server, Standing};
+use super::{
+    Affinity,
+    server::{Server, Standing},
+    sticky::{Mark, Sticky},
+};
 use crate::pool::Pool;
 
 /// How long to stay away when all that is known is that nothing answers now.
@@ -20,6 +25,8 @@ pub(crate) struct Roster {
     pools: Vec<Arc<Pool>>,
     /// The weights summed up to and with each server.
     ends: Vec<u32>,
+    /// What stands for each server; empty if clients are not kept at theirs.
+    marks: Vec<Mark>,
 }
 
 /// The result of choosing a server.
@@ -87,13 +94,73 @@ impl Tried {
 }
 
 impl Roster {
-    pub(super) fn new(pools: Vec<Arc<Pool>>) -> Self {
+    pub(super) fn new(pools: Vec<Arc<Pool>>, sticky: Option<&Sticky>) -> Self {
         let sum = |end: &mut u32, pool: &Arc<Pool>| {
             *end = end.saturating_add(pool.server.weight());
             Some(*end)
         };
         let ends = pools.iter().scan(0, sum).collect();
-        Self { pools, ends }
+        let marks =
+            sticky.iter().flat_map(|sticky| pools.iter().map(|pool| sticky.mark(&pool.server))).collect();
+        Self { pools, ends, marks }
+    }
+
+    /// What stands for each server; empty if clients are not kept at theirs.
+    pub(super) fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// The server that a request belongs at, as in [`Self::choose`]; `None` if it can go anywhere, because that server is
+    /// not used now or was tried already.
+    pub(super) fn belongs(
+        &self,
+        affinity: Affinity,
+        tried: &mut Tried,
+        asker: Asker,
+        now: Moment,
+    ) -> Option<Choice> {
+        let usable =
+            |index: usize| !tried.contains(index) && self.server(index).standing(now) == Standing::Usable;
+        // A request that belongs at a server with an open breaker is as good a test as any.
+        let testable = |index: usize| {
+            let server = self.server(index);
+            !tried.contains(index) && server.standing(now) == Standing::Open && asker.may_test(server, now)
+        };
+        let is_taken = |index: &usize| usable(*index) || testable(*index);
+        let (index, ticket) = match affinity {
+            Affinity::New => return None,
+            Affinity::Server(id) => {
+                let index = self.marks.iter().position(|mark| mark.id == id).filter(is_taken)?;
+                (index, admitted(self.server(index), now)?)
+            }
+            Affinity::Key(key, bound) => {
+                let found = self.by_hash(key, bound, |index| usable(index) || testable(index))?;
+                match admitted(self.server(found), now) {
+                    Some(ticket) => (found, ticket),
+                    // Another request is testing it.
+                    None => {
+                        let found = self.by_hash(key, bound, usable)?;
+                        (found, admitted(self.server(found), now)?)
+                    }
+                }
+            }
+        };
+        tried.add(index);
+        Some(Choice::Go(Arc::clone(&self.pools[index]), ticket))
+    }
+
+    fn by_hash(
+        &self,
+        key: u64,
+        bound: Option<MaxLoad>,
+        is_candidate: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let candidates = self.marks.iter().enumerate().map(|(index, mark)| {
+            let server = self.server(index);
+            let weight = if is_candidate(index) { server.weight() } else { 0 };
+            Candidate { id: mark.id, weight, load: server.busy() as u64 }
+        });
+        affinity::choose(key, candidates, bound)
     }
 
     pub(crate) fn pools(&self) -> &[Arc<Pool>] {
@@ -269,7 +336,7 @@ mod tests {
             let server = Arc::new(Server::example(*weight, &config));
             Arc::new(Pool::new(server, &config, Clock::start(), Counter::default()))
         };
-        Roster::new(weights.iter().map(pool).collect())
+        Roster::new(weights.iter().map(pool).collect(), None)
     }
 
     /// Whom it chooses in 4,000 draws, and how often.

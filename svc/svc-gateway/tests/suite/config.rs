@@ -270,3 +270,72 @@ fn a_share_of_the_requests_is_logged() {
     assert_boundary("access_log.sample = 1.0", "access_log.sample = 1.01", "must be between 0 and 1");
     assert_boundary("access_log.sample = 0.0", "access_log.sample = -0.01", "must be between 0 and 1");
 }
+
+/// A route to `a` with these settings; there are the upstreams `a`, `b` and `s`, which is sticky.
+fn route_to_a(settings: &str) -> String {
+    let upstream = |name: &str| format!("upstream.{name}.endpoints = [\"http://127.0.0.1:1\"]\n");
+    format!(
+        "route = [{{ path = \"/\", upstream = \"a\", {settings} }}]\n{}{}{}upstream.s.sticky.cookie = \"c\"",
+        upstream("a"),
+        upstream("b"),
+        upstream("s")
+    )
+}
+
+#[test]
+fn regular_expressions_are_checked_where_they_stand() {
+    let is = |good: &str, bad: &str, words: &str| assert_boundary(&route_to_a(good), &route_to_a(bad), words);
+    is(
+        "path_regex = '/a'",
+        "path_regex = '/(a'",
+        "`gateway.route[0].path_regex`: is not a regular expression",
+    );
+    is(
+        "host_regex = ['a']",
+        "host_regex = ['a', '[']",
+        "`gateway.route[0].host_regex[1]`: is not a regular expression",
+    );
+    is(
+        "headers = { x = { regex = 'a' } }",
+        "headers = { x = { regex = '(?=a)' } }",
+        "is not a regular expression",
+    );
+    is("headers = { x = { regex = 'a' } }", "headers = { x = { regx = 'a' } }", "regx");
+    is(
+        "path_regex = '/(a)', rewrite = '/{1}'",
+        "path_regex = '/(a)', rewrite = '/{2}'",
+        "begins no group of `path_regex`",
+    );
+    is("path_regex = '/a{9}'", "path_regex = '/((a{200}){200}){200}'", "needs more than");
+    let redirect = |to: &str| {
+        format!("route = [{{ path = \"/\", path_regex = '/(?<n>a)', redirect = {{ to = \"{to}\" }} }}]")
+    };
+    assert_boundary(&redirect("/x/{n}"), &redirect("/x/{m}"), "nor a group of `path_regex`");
+    assert_boundary(&redirect("https://a/{n}"), &redirect("https://a{n}"), "needs a `/` between its host");
+    let many = |count: usize| {
+        let route = |index| format!("{{ path = \"/{index}\", path_regex = '.*', respond = {{}} }}");
+        let routes: Vec<String> = (0..count).map(route).collect();
+        format!("route = [{}]", routes.join(",\n"))
+    };
+    assert_boundary(&many(512), &many(513), "more than 512 regular expressions");
+}
+
+#[test]
+fn mirrors_and_rates_have_their_bounds() {
+    let is = |good: &str, bad: &str, words: &str| assert_boundary(&route_to_a(good), &route_to_a(bad), words);
+    let mirror = |more: &str| format!("mirror = {{ upstream = \"b\"{more} }}");
+    is(&mirror(""), "mirror = { upstream = \"c\" }", "there is no upstream `c`");
+    is(&mirror(""), "mirror = { upstream = \"a\" }", "must be another upstream");
+    is(&mirror(", percent = 100"), &mirror(", percent = 100.1"), "must be from 0.01 to 100");
+    is(&mirror(", percent = 0.01"), &mirror(", percent = 0"), "must be from 0.01 to 100");
+    is(&mirror(", max_inflight = 4096"), &mirror(", max_inflight = 4097"), "must be from 1 to 4096");
+    is(&mirror(", max_body_bytes = \"1MiB\""), &mirror(", max_body_bytes = 1048577"), "must be at most 1MiB");
+    is(&mirror(""), &format!("{}, cache = {{}}", mirror("")), "without `cache` and `stream`");
+    is("rate = { requests = 1 }", "rate = { requests = 0 }", "must be at least 1");
+    is("rate = { requests = 1, per = \"24h\" }", "rate = { requests = 1, per = \"25h\" }", "from 1ms to 24h");
+    is(
+        "cache = {}",
+        "split = [{ upstream = \"s\" }], cache = {}",
+        "is not for routes to an upstream with `sticky`",
+    );
+}

@@ -100,3 +100,34 @@ fn tls_settings_belong_to_servers_that_speak_it() {
     let half = load("endpoints = [\"https://a\"]\ntls.cert_path = \"c.pem\"").expect_err("half a pair");
     assert!(half.contains("key_path"), "{half}");
 }
+
+#[test]
+fn sticky_is_by_cookie_or_by_hash() {
+    assert_boundary("sticky.cookie = \"route\"", "sticky = {}", "needs either `cookie` or `hash`");
+    assert_boundary(
+        "sticky.hash = \"client\"",
+        "sticky = { cookie = \"a\", hash = \"path\" }",
+        "needs either `cookie` or `hash`",
+    );
+    assert_boundary("sticky.cookie = \"a\"", "sticky.cookie = \"a b\"", "cannot be the name of a cookie");
+    for (good, bad, words) in [
+        ("path", "host", "is `client`, `path`"),
+        ("header:x-user", "header:x user", "has no name of a header field"),
+        ("cookie:id", "cookie:", "has no name of a cookie"),
+    ] {
+        assert_boundary(&format!("sticky.hash = \"{good}\""), &format!("sticky.hash = \"{bad}\""), words);
+    }
+    let secret = |text: &str| format!("sticky = {{ cookie = \"a\", secret = \"{text}\" }}");
+    assert_boundary(&secret(&"s3cret".repeat(3)), &secret("s3cret"), "must have at least 16 bytes");
+    assert!(
+        !load(&format!("endpoints = [\"http://a\"]\n{}", secret("s3cret"))).unwrap_err().contains("s3cret")
+    );
+    let load_of = |bound: &str| format!("sticky = {{ hash = \"client\", max_load = {bound} }}");
+    assert_boundary(&load_of("1.05"), &load_of("1.0"), "must be from 1.05 to 100");
+    assert_boundary(&load_of("100"), &load_of("100.5"), "must be from 1.05 to 100");
+    assert_boundary(
+        &load_of("2"),
+        "sticky = { hash = \"client\", max_age = \"1h\" }",
+        "has no effect with `hash`",
+    );
+}

@@ -112,6 +112,7 @@ impl JsonSchema for PeerAddr {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
+            "x-path": ["@unix:"],
             "description": "A node and where it is: its id, `@`, and a host and port, `quic://` and a host and port, or `unix:` and a path.",
             "examples": ["node-b.example:9500"],
         })

@@ -94,7 +94,7 @@ impl Console {
             "generation": current.generation(),
             "file": self.config.file,
             "refused": self.config.store.last_error().is_some(),
-            "settings": commands::listed(&current, &self.config.file),
+            "settings": commands::listed(&current),
         })
     }
 }

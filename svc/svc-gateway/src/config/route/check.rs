@@ -7,10 +7,17 @@ use ron_kernel::config::Problems;
 
 use super::{Auth, ClaimWanted, Flaw, RouteConfig};
 use crate::{
-    config::{CompressConfig, CorsConfig, ForwardAuthConfig, RouteCacheConfig, UpstreamConfig},
+    config::{
+        CompressConfig, CorsConfig, ForwardAuthConfig, RouteCacheConfig, RouteRateConfig, UpstreamConfig,
+    },
     message::HeaderRules,
     redirect::Redirect,
-    router::{host::HostPattern, narrowing::Narrowing},
+    router::{
+        Rewrite,
+        host::HostPattern,
+        narrowing::Narrowing,
+        pattern::{MAX_PATTERNS, Pattern},
+    },
 };
 
 /// Most entries of a list of addresses: each request is compared with all of them.
@@ -25,19 +32,28 @@ pub(crate) fn check_routes(
     upstreams: &BTreeMap<String, UpstreamConfig>,
     problems: &mut Problems,
 ) {
-    let mut before = Earlier::default();
+    let (mut before, mut patterns) = (Earlier::default(), 0);
     for (index, route) in routes.iter().enumerate() {
         let at = |key: &str| format!("route[{index}].{key}");
         let (narrowing, mut flaws) = Narrowing::new(route);
         flaws.extend(check_path(&route.path));
-        flaws.extend(route.check_messages());
-        flaws.extend(route.check_target());
+        flaws.extend(route.check_messages(narrowing.path()));
+        flaws.extend(route.check_target(narrowing.path()));
+        patterns += narrowing.patterns();
+        if patterns > MAX_PATTERNS && patterns - narrowing.patterns() <= MAX_PATTERNS {
+            flaws.push(Flaw::new(
+                "path",
+                format!("is of a route with more than {MAX_PATTERNS} regular expressions before it"),
+            ));
+        }
         flaws.extend(route.check_respond());
         flaws.extend(route.check_access());
         flaws.extend(route.check_cache());
         flaws.extend(route.compress.iter().flat_map(CompressConfig::check));
         flaws.extend(route.cors.iter().flat_map(CorsConfig::check));
         flaws.extend(route.forward_auth.iter().flat_map(ForwardAuthConfig::check));
+        flaws.extend(route.check_mirror());
+        flaws.extend(route.rate.iter().flat_map(RouteRateConfig::check));
         for Flaw { key, message } in flaws {
             problems.at(at(&key), message);
         }
@@ -88,8 +104,16 @@ fn check_upstreams(
     let only = (!route.upstream.is_empty()).then(|| ("upstream".to_owned(), route.upstream.as_str()));
     let decides = route.forward_auth.as_ref();
     let decides = decides.map(|auth| ("forward_auth.upstream".to_owned(), auth.upstream.as_str()));
-    for (key, name) in only.into_iter().chain(decides).chain(named) {
+    let copies = route.mirror.as_ref().map(|mirror| ("mirror.upstream".to_owned(), mirror.upstream.as_str()));
+    for (key, name) in only.into_iter().chain(decides).chain(copies).chain(named) {
         check_upstream(name, upstreams, at(&key), problems);
+    }
+    let is_sticky =
+        |(name, _): (&str, u16)| upstreams.get(name).is_some_and(|upstream| upstream.sticky.is_some());
+    if route.cache.is_some() && route.shares().any(is_sticky) {
+        let message =
+            "is not for routes to an upstream with `sticky`: what fills the cache is nobody's request";
+        problems.at(at("cache"), message);
     }
 }
 
@@ -130,7 +154,7 @@ fn check_path(path: &str) -> Option<Flaw> {
 
 impl RouteConfig {
     /// What is wrong with where it leads.
-    fn check_target(&self) -> Vec<Flaw> {
+    fn check_target(&self, pattern: Option<&Pattern>) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         let is_passed_on = self.shares().next().is_some() || !self.service.is_empty();
         let goes_on = is_passed_on || self.respond.is_some();
@@ -145,7 +169,8 @@ impl RouteConfig {
         } else if !self.split.is_empty() && self.split.iter().all(|share| share.weight == 0) {
             flaws.push(Flaw::new("split", "must give some upstream a weight above 0"));
         }
-        match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, &self.path, ANY_PORT)) {
+        match self.redirect.as_ref().map(|redirect| Redirect::new(redirect, (&self.path, pattern), ANY_PORT))
+        {
             None if !goes_on => flaws
                 .push(Flaw::new("upstream", "must name an upstream, or `service` a service in this process")),
             Some(Err(flaw)) => flaws.push(flaw),
@@ -174,6 +199,22 @@ impl RouteConfig {
         ];
         for (key, _) in unused.into_iter().filter(|(_, is_set)| *is_set) {
             flaws.push(Flaw::new(key, "has no effect with `respond`, which answers everybody before that"));
+        }
+        flaws
+    }
+
+    /// What is wrong with copying its requests.
+    fn check_mirror(&self) -> Vec<Flaw> {
+        let Some(mirror) = &self.mirror else { return Vec::new() };
+        let mut flaws = mirror.check();
+        if self.shares().any(|(name, _)| name == mirror.upstream) {
+            let message = "must be another upstream: copies would take the connections of the requests";
+            flaws.push(Flaw::new("mirror.upstream", message));
+        }
+        let is_passed_on = self.shares().next().is_some() || !self.service.is_empty();
+        if !is_passed_on || self.cache.is_some() || self.stream {
+            let message = "is for routes to an upstream or a service, without `cache` and `stream`";
+            flaws.push(Flaw::new("mirror", message));
         }
         flaws
     }
@@ -236,7 +277,7 @@ impl RouteConfig {
     }
 
     /// What is wrong with the changes it makes.
-    fn check_messages(&self) -> Vec<Flaw> {
+    fn check_messages(&self, pattern: Option<&Pattern>) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         if self.strip_prefix && !self.rewrite.is_empty() {
             flaws.push(Flaw::new("rewrite", "does what `strip_prefix` does: set one of them"));
@@ -244,6 +285,9 @@ impl RouteConfig {
         let is_path = self.rewrite.starts_with('/') && self.rewrite.parse::<PathAndQuery>().is_ok();
         if !self.rewrite.is_empty() && (!is_path || self.rewrite.contains(['?', '#'])) {
             flaws.push(Flaw::new("rewrite", "must be a path that begins with `/`"));
+        }
+        if let Err(message) = Rewrite::of(self, pattern) {
+            flaws.push(Flaw::new("rewrite", message));
         }
         if self.timeout.is_some_and(|timeout| timeout.as_duration().is_zero()) {
             flaws.push(Flaw::new("timeout", "must be longer than nothing"));

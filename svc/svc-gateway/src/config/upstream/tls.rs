@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ron_kernel::config::Problems;
+use ron_kernel::config::{PathSetting, Problems};
 use ron_transport::{client, tls};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,10 +41,13 @@ impl From<Protocol> for client::Protocol {
 #[serde(default, deny_unknown_fields)]
 pub struct UpstreamTlsConfig {
     /// PEM bundle of the CA certificates for the servers' certificates.
+    #[schemars(with = "PathSetting")]
     pub ca_path: PathBuf,
     /// PEM chain of the client certificate for servers that request one; empty for none.
+    #[schemars(with = "PathSetting")]
     pub cert_path: PathBuf,
     /// The client certificate's PEM private key, mode 0600, or 0640 for a group that this process is in.
+    #[schemars(with = "PathSetting")]
     pub key_path: PathBuf,
     /// SHA-256 fingerprints of the servers' certificates, such as `["sha256:9F:86:…"]`; empty for none. Servers that show one of
     /// these are believed whoever signed it, whatever its names and dates, and no others are. 64 at most.
