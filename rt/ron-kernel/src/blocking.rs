@@ -181,7 +181,7 @@ impl Blocking {
         let running = self.start(job);
         self.0.runtime.spawn_blocking(move || {
             let _until_done = (thread, running);
-            work()
+            work();
         })
     }
 
