@@ -1,4 +1,5 @@
 //! What consistent hashing promises: few keys move, shares follow weights, and no server has more than its bound.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use affinity::{Candidate, MaxLoad, choose, hash};
 use proptest::prelude::*;

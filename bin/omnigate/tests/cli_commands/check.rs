@@ -210,15 +210,16 @@ jwks_url = \"file:/no/such/keys.json\"
     let ran = cli(dir.path(), &["check"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "ok: omnigate.toml\n"), "{}", ran.err);
     for (message, line) in [
-        ("`edge.packs[0]`: there is no file nope.pmtiles", "omnigate.toml:5"),
-        ("`edge.roots[0]`: nowhere does not exist", "omnigate.toml:6"),
-        ("`edge.roots[1]`: omnigate.toml is not a folder", "omnigate.toml:6"),
+        ("`edge.packs[0]`: there is no file DIR/nope.pmtiles", "omnigate.toml:5"),
+        ("`edge.roots[0]`: DIR/nowhere does not exist", "omnigate.toml:6"),
+        ("`edge.roots[1]`: DIR/omnigate.toml is not a folder", "omnigate.toml:6"),
         (
             "`gateway.redirect_http`: clients are sent to HTTPS, which this gateway does not speak",
             "omnigate.toml:2",
         ),
         ("`auth.jwks_url`: there is no file /no/such/keys.json", "omnigate.toml:8"),
     ] {
+        let message = message.replace("DIR", &dir.path().display().to_string());
         assert!(ran.err.contains(&format!("warning: {message}\n--> {line}\n")), "{message}: {}", ran.err);
     }
     assert!(ran.err.contains("`gateway.route`: there is no route"), "{}", ran.err);

@@ -152,7 +152,7 @@ fn files_and_variables_are_filled_in_and_never_shown() {
     let shown = cli(dir.path(), &show).out;
     assert!(shown.contains("${NODE_NAME:-spare}") && !shown.contains("hunter2"), "{shown}");
     for (content, told) in [
-        ("${file:nowhere}", "the file nowhere is not there"),
+        ("${file:nowhere}", "/etc/nowhere is not there"),
         ("${NO_SUCH_VARIABLE}", "the environment variable NO_SUCH_VARIABLE is not set"),
     ] {
         fs::write(&file, format!("[node]\nname = \"{content}\"\n")).unwrap();
@@ -162,7 +162,7 @@ fn files_and_variables_are_filled_in_and_never_shown() {
     fs::write(dir.path().join("etc/large"), "x".repeat(70_000)).unwrap();
     fs::write(&file, "[node]\nname = \"${file:large}\"\n").unwrap();
     let refused = cli(dir.path(), &check).err;
-    assert!(refused.contains("the file large cannot be read: it is larger than 65536 bytes"), "{refused}");
+    assert!(refused.contains("/etc/large cannot be read: it is larger than 65536 bytes"), "{refused}");
 }
 
 #[test]

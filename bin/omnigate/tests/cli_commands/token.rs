@@ -307,7 +307,7 @@ fn the_check_of_the_configuration_looks_at_keys_and_revocations() {
     fs::write(fixture.path("list"), "").unwrap();
     assert_eq!(check().code, Some(0));
     set_mode(&fixture.path("root.key"), 0o640);
-    assert_fails(&check(), 2, "chmod 600 root.key");
+    assert_fails(&check(), 2, "has mode 0640 and is open to others than its owner; run: chmod 600 ");
 }
 
 #[test]

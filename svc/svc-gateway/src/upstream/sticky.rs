@@ -20,7 +20,8 @@ pub(crate) enum Sticky {
     Cookie {
         name: String,
         max_age: Option<u64>,
-        minter: Minter,
+        /// Boxed, because it is large beside the rest.
+        minter: Box<Minter>,
         /// The name of the upstream.
         group: String,
     },
@@ -58,7 +59,7 @@ impl Sticky {
         (!config.cookie.is_empty()).then(|| Self::Cookie {
             name: config.cookie.clone(),
             max_age: config.max_age.map(|age| age.as_duration().as_secs()),
-            minter: Minter::new(secret),
+            minter: Box::new(Minter::new(secret)),
             group: group.to_owned(),
         })
     }
