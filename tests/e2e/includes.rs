@@ -19,7 +19,8 @@ fn node() -> Node {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("conf.d")).unwrap();
     put(&dir.path().join("conf.d"), "a.toml", &route("/a", "first"));
-    Node::start_with_top(dir, "include = [\"conf.d/*.toml\"]\n", "")
+    // Without rates, because the tests ask until what they changed is applied.
+    Node::start_with_top(dir, "include = [\"conf.d/*.toml\"]\n", "quotas.per_ip_rps = 0\n")
 }
 
 fn body(node: &Node, path: &str) -> String {
