@@ -187,8 +187,10 @@ fn a_share_of_requests_is_copied_to_another_upstream() {
     for _ in 0..40 {
         assert_eq!(client.get("/a").unwrap().body, "/a");
     }
-    eventually("the copies are answered", || (mirrored(&node, "answered") >= 10.0).then_some(()));
-    assert_eq!((upstream.arrived(), shadow.arrived()), (40, 10));
+    // The turns are spread evenly, and not counted off: a few more or fewer than ten.
+    eventually("the copies are answered", || (mirrored(&node, "answered") >= 8.0).then_some(()));
+    let (arrived, copied) = (upstream.arrived(), shadow.arrived());
+    assert!(arrived == 40 && (8..=12).contains(&copied), "{copied} of {arrived}");
 }
 
 #[test]

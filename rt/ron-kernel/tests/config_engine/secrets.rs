@@ -29,7 +29,7 @@ fn a_secret_is_used_but_never_shown() {
     assert_eq!(snapshot.get::<Gateway>().upstream["api"].keys[0].expose(), NEEDLE);
     let shown = all_output(&snapshot);
     assert!(!shown.contains(NEEDLE), "{shown}");
-    assert!(shown.contains("gateway.admin_token \"<hidden>\" file, line 2"), "{shown}");
+    assert!(shown.contains("gateway.admin_token \"<hidden>\" omnigate.toml, line 2"), "{shown}");
 }
 
 #[test]

@@ -36,19 +36,19 @@ endpoints = ["one", { url = "two", weight = 1 }]
     gateway.greet = ["you", "all"]  # default
     gateway.weights.anon = 1  # default
     gateway.weights.authed = 5  # default
-    gateway.weights.internal = 10  # file, line 3
+    gateway.weights.internal = 10  # omnigate.toml, line 3
     gateway.admin_token = "<hidden>"  # default
     gateway.banner = "hi\nyou"  # environment variable OMNIGATE_GATEWAY__BANNER
     gateway.limits.max_body_bytes = "1MiB"  # default
     gateway.limits.decode_ratio_max = 7  # default
     gateway.store.kind = "memory"  # default
     gateway.store.entries = 16  # default
-    gateway.route[0].path = "/"  # file, line 5
-    gateway.route[0].upstream = "a.b"  # file, line 6
+    gateway.route[0].path = "/"  # omnigate.toml, line 5
+    gateway.route[0].upstream = "a.b"  # omnigate.toml, line 6
     gateway.route[0].strip = false  # default
-    gateway.upstream."a.b".endpoints[0] = "one"  # file, line 8
-    gateway.upstream."a.b".endpoints[1].url = "two"  # file, line 8
-    gateway.upstream."a.b".endpoints[1].weight = 1  # file, line 8
+    gateway.upstream."a.b".endpoints[0] = "one"  # omnigate.toml, line 8
+    gateway.upstream."a.b".endpoints[1].url = "two"  # omnigate.toml, line 8
+    gateway.upstream."a.b".endpoints[1].weight = 1  # omnigate.toml, line 8
     gateway.upstream."a.b".timeout = "0s"  # default
     gateway.upstream."a.b".keys = []  # default
     "#);
