@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
 };
 
-/// What `config init` writes.
+/// The short file that `config init` writes: one route, and the settings that most nodes need.
 const STARTER: &str = "\
 # Omnigate's configuration. `omnigate check` validates this file, `omnigate up` runs it, and saving it applies a
 # change. `omnigate config init --full` writes every setting with its default; docs/CONFIG.md lists them too.

@@ -27,7 +27,7 @@ pub(crate) struct FileLayers {
     mask: Mask,
 }
 
-/// One file.
+/// A configuration file that was read, the main one or an included one.
 pub(crate) struct FileLayer {
     pub(crate) tree: Node,
     /// Where the file begins in the text of all files.

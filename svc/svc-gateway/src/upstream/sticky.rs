@@ -38,7 +38,7 @@ pub(super) struct Mark {
     token: Option<Token>,
 }
 
-/// Where a request belongs.
+/// The server that a request of a sticky upstream should go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Affinity {
     /// At the server of this hash, unless it is overloaded.
