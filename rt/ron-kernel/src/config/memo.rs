@@ -53,7 +53,7 @@ impl<'s> Memo<'s> {
         self.items.get_or_init(|| self.shape.items().map(|shape| Rc::new(Self::new(shape)))).clone()
     }
 
-    /// The settings that hold paths, as [`Shape::path_prefixes`] finds them, remembered for the next load.
+    /// Returns what may precede a path in this value, from [`Shape::path_prefixes`]; empty if it is no path.
     pub(crate) fn path_prefixes(&self) -> Vec<&'s str> {
         self.shape.path_prefixes()
     }

@@ -45,7 +45,7 @@ pub struct Contents {
 pub type LookAt = Arc<dyn Fn() -> Contents + Send + Sync>;
 
 impl Contents {
-    /// The content of one watched file when it was last looked at.
+    /// Reads one file, at most as much of it as a configuration may have.
     #[must_use]
     pub fn of_file(file: &Path) -> Self {
         // As much of it as a configuration may have: more is refused anyway.
