@@ -18,6 +18,8 @@ pub(crate) const GENESIS: u64 = 1 << 40;
 const MAX_CHARGE: u64 = 24 * 3600 * 1_000_000_000;
 /// How many samples a mean is made of, so that about ten slow requests make a quick tenant slow.
 const SAMPLES: u64 = 8;
+/// How much less a quick sample counts than a slow one where a tenant is judged.
+const FALLS_SLOWER: u64 = 32;
 
 /// How long a tenant's recent requests held their slots: two means of the same samples, in nanoseconds, both 0 while there
 /// is none.
@@ -27,8 +29,9 @@ const SAMPLES: u64 = 8;
 pub struct SlotMean {
     /// What the next request is expected to take. A sample counts an eighth.
     pub expected: u64,
-    /// What a tenant is judged slow by: it rises as fast, and falls four times as slowly, so that quick requests among slow
-    /// ones do not make a tenant quick.
+    /// What a tenant is judged slow by: it rises as fast, and falls 32 times as slowly. So a tenant is slow if about a quarter
+    /// of its slot-time goes to slow requests, however many quick ones it sends besides: a few slow requests are enough to
+    /// take all slots from others.
     pub high: u64,
 }
 
@@ -40,8 +43,17 @@ impl SlotMean {
         if self.is_unknown() {
             return Self { expected: sample, high: sample };
         }
-        let falls_by = if sample < self.high { 4 * SAMPLES } else { SAMPLES };
-        Self { expected: step(self.expected, sample, SAMPLES), high: step(self.high, sample, falls_by) }
+        let parts = if sample < self.high { FALLS_SLOWER * SAMPLES } else { SAMPLES };
+        Self { expected: step(self.expected, sample, SAMPLES), high: step(self.high, sample, parts) }
+    }
+
+    /// The means after a slot that was taken back because its client stalled. How long the client would have held it, nobody
+    /// knows. One such slot makes a quick tenant slow until a few dozen quick requests have ended, many for longer.
+    #[must_use]
+    pub fn next_stalled(self, ran: Duration, slow_after: Duration) -> Self {
+        let stalled = nanos(slow_after).saturating_mul(SAMPLES + 1).clamp(1, MAX_CHARGE);
+        let next = self.next(ran);
+        Self { high: step(self.high, stalled, SAMPLES).max(next.high), ..next }
     }
 
     /// Whether no request has ended yet.
@@ -266,6 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_was_taken_back_makes_a_quick_tenant_slow_until_some_quick_requests_have_ended() {
+        let (slow_after, quick) = (Duration::from_millis(100), Duration::from_millis(1));
+        let is_slow = |mean: &SlotMean| mean.high > nanos(slow_after);
+        for before in [SlotMean::default(), quick.into(), Duration::from_millis(99).into()] {
+            let mean = before.next_stalled(slow_after, slow_after);
+            assert!(is_slow(&mean), "{before:?} became {mean:?}");
+            assert_eq!(mean.expected, before.next(slow_after).expected, "what it is charged is not changed");
+        }
+        let once = SlotMean::from(quick).next_stalled(slow_after, slow_after);
+        let quick_ones = std::iter::successors(Some(once), |mean| Some(mean.next(quick)));
+        assert!((20..60).contains(&quick_ones.take_while(is_slow).count()), "a few dozen for one");
+        let most = SlotMean { expected: u64::MAX, high: u64::MAX };
+        assert!(most.next_stalled(Duration::MAX, Duration::MAX).high > 0);
+    }
+
+    #[test]
     fn quick_requests_among_slow_ones_do_not_make_a_tenant_quick() {
         let mut mean = SlotMean::default();
         for quick_or_slow in [300, 1].repeat(50) {
@@ -276,6 +304,6 @@ mod tests {
             mean = mean.next(Duration::from_millis(1));
             mean.high > 100 * MS
         });
-        assert!((20..40).contains(&quick.count()), "it is quick again once its requests are");
+        assert!((200..300).contains(&quick.count()), "it is quick again once its requests are");
     }
 }

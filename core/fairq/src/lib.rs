@@ -21,8 +21,8 @@
 //! * **Retry-After is a reservation.** A refused client is told a second for which a place is reserved, and new
 //!   requests do not take it ([`Promise`]). Places that are not claimed are soon released.
 //! * **Slow tenants** hold at most four fifths of the slots together, and one of them at most half, because a
-//!   granted slot cannot be taken back. Running requests count as well as finished ones, and the decision is made
-//!   when a slot is granted.
+//!   granted slot cannot be taken back. Running requests count as well as finished ones, quick requests in between
+//!   hardly count, and the decision is made when a slot is granted.
 //! * **One tenant** never holds the last eighth of the slots while there are others, however quick it has been so
 //!   far.
 //! * **Addresses of a tenant.** If one address has more than half of its tenant's tickets, these wait behind those

@@ -291,6 +291,17 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
 
     /// A slot that was given through the queue is returned: settles what it cost.
     pub fn settle(&mut self, pass: Pass, now: Moment) {
+        self.settle_as(pass, SlotMean::next, now);
+    }
+
+    /// The same for a slot that was taken back because its client stalled. Its tenant is slow, whatever it was before.
+    pub fn settle_stalled(&mut self, pass: Pass, now: Moment) {
+        let slow_after = self.settings.slow_after;
+        self.settle_as(pass, |mean, ran| mean.next_stalled(ran, slow_after), now);
+    }
+
+    /// Settles what a slot cost; `next` adds the time for which it was held to its tenant's mean.
+    fn settle_as(&mut self, pass: Pass, next: impl Fn(SlotMean, Duration) -> SlotMean, now: Moment) {
         let Pass { flow: id, lane: kind, slot, estimate } = pass;
         if self.flows.known(id).is_none_or(|flow| flow.account.running() == 0) {
             debug_assert!(false, "the pass is of another queue");
@@ -301,7 +312,7 @@ impl<K: Clone + Eq + Hash, T: Copy> FairQueue<K, T> {
         let ran = now.since(held.start);
         let charge = Charge { estimate, ran: nanos(ran) };
         let flow = self.flows.get_mut(id);
-        flow.mean = flow.mean.next(ran);
+        flow.mean = next(flow.mean, ran);
         flow.told_slow = false;
         flow.addresses.leave(held.address);
         flow.overdue -= u32::from(held.overdue);

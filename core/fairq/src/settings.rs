@@ -24,8 +24,8 @@ pub struct Settings {
     /// How many tenants are remembered, about 300 bytes each. One more is refused while all of them wait, run or
     /// are in debt.
     pub max_tenants: usize,
-    /// A tenant is slow if its requests take longer than this: those that have ended, on average, or more
-    /// than a sixteenth of the slots' worth of those that run. Slow tenants together hold at most four fifths of the slots, and one of them at most half.
+    /// A tenant is slow if its requests take longer than this: about a quarter of the slot-time of those that have
+    /// ended, or more than a sixteenth of the slots' worth of those that run. Slow tenants together hold at most four fifths of the slots, and one of them at most half.
     pub slow_after: Duration,
     /// A tenant that neither waited nor ran for this long is forgotten, unless it is in debt.
     pub idle_after: Duration,

@@ -206,8 +206,10 @@ impl Play<'_> {
         let Request { tenant, arrived, refusals, started } = self.requests[request];
         let began = started.unwrap_or(self.now);
         let ran = self.now.since(began);
-        self.clients.learn(tenant, ran);
-        self.door.leave(request, self.clients.arrival(tenant), ran, self.now);
+        let slow_after = self.scenario.settings.slow_after;
+        let stalled = (self.scenario.tenants[tenant].stalls && ran >= slow_after).then_some(slow_after);
+        self.clients.learn(tenant, ran, stalled);
+        self.door.leave(request, self.clients.arrival(tenant), ran, stalled.is_some(), self.now);
         let latency = self.now.since(arrived);
         self.count(request, |report| report.completed(latency, refusals));
         self.report.used_slot(tenant, began.max(self.warm_end()), self.now.min(self.send_end()));

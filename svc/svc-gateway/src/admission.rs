@@ -74,6 +74,8 @@ pub(crate) struct Slot {
     /// Time at which the request arrived.
     came: Moment,
     since: Moment,
+    /// Whether it is taken back because its client stalled.
+    is_stalled: bool,
     shard: InFlightShard,
     door: Arc<Door>,
 }
@@ -308,7 +310,14 @@ impl Door {
     ) -> Slot {
         let shard = self.0.inside[tenant.key.class.index()].begin();
         tenant.takes_slot(since);
-        Slot { stay: Some(stay), caller, came, since, shard, door: Arc::clone(self) }
+        Slot { stay: Some(stay), caller, came, since, is_stalled: false, shard, door: Arc::clone(self) }
+    }
+}
+
+impl Slot {
+    /// Notes that it is taken back because its client keeps the request waiting, which makes the tenant slow.
+    pub(crate) fn is_taken_back(&mut self) {
+        self.is_stalled = true;
     }
 }
 
@@ -316,15 +325,19 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let (admission, Some(stay)) = (&self.door.0, self.stay.take()) else { return };
         let caller = match (&stay, &self.caller) {
-            (Stay::WalkedIn { caller, .. }, _) | (Stay::Granted(_), Some(caller)) => Some(caller),
-            (Stay::Granted(_), None) => None,
+            (Stay::WalkedIn { caller, .. }, _) => Some(caller),
+            (Stay::Granted(_) | Stay::Stalled(_), caller) => caller.as_ref(),
         };
         if let Some(Caller { tenant, .. }) = caller.map(|caller| &**caller) {
             admission.inside[tenant.key.class.index()].end(self.shard);
             let now = admission.clock.now();
-            tenant.returns_slot(self.since, now.since(self.since), now.since(self.came));
+            let stalled = self.is_stalled.then(|| self.door.slow_after());
+            tenant.returns_slot(self.since, now.since(self.since), now.since(self.came), stalled);
         }
-        admission.gate.give_back(stay);
+        admission.gate.give_back(match stay {
+            Stay::Granted(pass) if self.is_stalled => Stay::Stalled(pass),
+            stay => stay,
+        });
     }
 }
 

@@ -170,11 +170,22 @@ impl Tenant {
         self.slots.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a request that took a slot at `since` has returned it after so long, and how long ago it had come.
-    pub(crate) fn returns_slot(&self, since: Moment, ran: Duration, since_it_came: Duration) {
+    /// Notes that a request that took a slot at `since` has returned it after so long, and how long ago it had come. With
+    /// `slow_after`, the slot was taken back because the client stalled.
+    pub(crate) fn returns_slot(
+        &self,
+        since: Moment,
+        ran: Duration,
+        since_it_came: Duration,
+        stalled: Option<Duration>,
+    ) {
         self.slots.fetch_sub(1, Ordering::Relaxed);
         self.slots_started.fetch_sub(since.as_nanos(), Ordering::Relaxed);
-        let SlotMean { expected, high } = self.slot_time().next(ran);
+        let mean = self.slot_time();
+        let SlotMean { expected, high } = match stalled {
+            None => mean.next(ran),
+            Some(slow_after) => mean.next_stalled(ran, slow_after),
+        };
         self.expected_slot.store(expected, Ordering::Relaxed);
         self.high_slot.store(high, Ordering::Relaxed);
         self.record.ended(ran, since_it_came);

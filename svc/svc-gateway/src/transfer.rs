@@ -273,7 +273,8 @@ impl Transfer {
             self.occupancy.ends();
         }
         let mut state = self.state();
-        let Some(slot) = state.slot.take() else { return (None, ended) };
+        let Some(mut slot) = state.slot.take() else { return (None, ended) };
+        slot.is_taken_back();
         let goes_on = answer.body.is_some() || state.answered_at.is_none();
         if goes_on && !self.goes_on_as_stream(&mut state) {
             state.cut();

@@ -22,6 +22,8 @@ pub struct Tenant {
     pub first_estimate: Duration,
     /// Its clients give up when they have waited this long for a slot; `None` if they have the scenario's patience.
     pub patience: Option<Duration>,
+    /// Whether slots that it holds for `slow_after` or longer are taken back because its clients stall.
+    pub stalls: bool,
 }
 
 /// An arrival process of requests.
@@ -71,7 +73,7 @@ impl Tenant {
     #[must_use]
     pub fn new(name: impl Into<String>, load: Load, service: Service) -> Self {
         let (name, first_estimate) = (name.into(), service.mean());
-        Self { name, class: 0, weight: 1, load, service, first_estimate, patience: None }
+        Self { name, class: 0, weight: 1, load, service, first_estimate, patience: None, stalls: false }
     }
 
     /// The same tenant in another class.
@@ -92,6 +94,13 @@ impl Tenant {
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
+        self
+    }
+
+    /// The same tenant, whose long requests are long because its clients stall.
+    #[must_use]
+    pub fn stalling(mut self) -> Self {
+        self.stalls = true;
         self
     }
 
@@ -184,8 +193,10 @@ impl<'a> Clients<'a> {
         }
     }
 
-    pub(super) fn learn(&mut self, tenant: usize, ran: Duration) {
-        self.means[tenant] = self.means[tenant].next(ran);
+    /// Learns how long a slot was held; `stalled` has `slow_after` if it was taken back.
+    pub(super) fn learn(&mut self, tenant: usize, ran: Duration, stalled: Option<Duration>) {
+        let mean = &mut self.means[tenant];
+        *mean = stalled.map_or_else(|| mean.next(ran), |slow_after| mean.next_stalled(ran, slow_after));
         self.known[tenant] = true;
     }
 

@@ -163,12 +163,20 @@ impl Door {
         Some(request)
     }
 
-    pub(super) fn leave(&mut self, request: usize, arrival: Arrival<usize>, ran: Duration, now: Moment) {
+    pub(super) fn leave(
+        &mut self,
+        request: usize,
+        arrival: Arrival<usize>,
+        ran: Duration,
+        is_stalled: bool,
+        now: Moment,
+    ) {
         self.running -= 1;
         let start = Moment::from_nanos(now.as_nanos() - nanos(ran));
         self.held[arrival.tenant].end(start);
         if let Line::Fair { queue, passes, .. } = &mut self.line {
             match passes.get_mut(request).and_then(Option::take) {
+                Some(pass) if is_stalled => queue.settle_stalled(pass, now),
                 Some(pass) => queue.settle(pass, now),
                 None => queue.settle_unqueued(arrival.class, arrival.tenant, arrival.weight, ran, now),
             }

@@ -101,6 +101,36 @@ fn all_attacks_at_once_do_not_move_another_tenant() {
     }
 }
 
+/// One long request, and then quick ones.
+const fn one_in<const COUNT: usize>(long: Duration) -> [Duration; COUNT] {
+    let mut times = [SERVICE; COUNT];
+    times[0] = long;
+    times
+}
+
+#[test]
+fn a_few_slow_requests_among_many_quick_ones_do_not_move_another_tenant() {
+    // A small part of the requests, and more than half of the slot-time.
+    const MIXES: [&[Duration]; 3] = [&one_in::<6>(SLOW), &one_in::<12>(SLOW), &one_in::<24>(SLOW)];
+    for times in MIXES {
+        for addresses in [1, 8] {
+            println!("one in {} is slow, from {addresses}", times.len());
+            let attacker = attack("mixed", Service::OneOf(times));
+            assert!(unharmed(Policy::Fair, (0..addresses).map(|at| attacker.tenant(at)).collect()));
+        }
+    }
+}
+
+#[test]
+fn a_few_stalled_transfers_among_many_quick_requests_do_not_move_another_tenant() {
+    const MIXES: [&[Duration]; 2] = [&one_in::<6>(ms(125)), &one_in::<24>(ms(125))];
+    for times in MIXES {
+        println!("one in {} stalls", times.len());
+        let attacker = attack("stalls", Service::OneOf(times));
+        assert!(unharmed(Policy::Fair, (0..8).map(|at| attacker.tenant(at).stalling()).collect()));
+    }
+}
+
 #[test]
 fn without_fairness_the_attacks_that_hold_slots_are_noticed() {
     for attack in attacks().iter().filter(|attack| attack.service.mean() > SERVICE) {

@@ -53,6 +53,8 @@ pub(super) enum Stay {
     WalkedIn { caller: Arc<Caller>, weight: u32, since: Moment },
     /// The ticket gets a slot.
     Granted(Pass),
+    /// The same, and the slot was taken back because the client stalled.
+    Stalled(Pass),
 }
 
 impl FairRoom {
@@ -160,7 +162,7 @@ impl Room for FairRoom {
 
     /// What was charged in advance has to be settled.
     fn must_hear(stay: &Stay) -> bool {
-        matches!(stay, Stay::Granted(_))
+        matches!(stay, Stay::Granted(_) | Stay::Stalled(_))
     }
 
     fn push(&mut self, newcomer: Newcomer, id: TicketId) -> Verdict<RetryAfter> {
@@ -192,6 +194,7 @@ impl Room for FairRoom {
         let now = self.clock.now();
         match stay {
             Stay::Granted(pass) => self.queue.settle(pass, now),
+            Stay::Stalled(pass) => self.queue.settle_stalled(pass, now),
             Stay::WalkedIn { caller, weight, since } => {
                 let (class, flow) = self.flow_of(&caller.tenant);
                 self.queue.settle_unqueued(class, flow, weight, now.since(since), now);

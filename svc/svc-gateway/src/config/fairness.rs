@@ -38,10 +38,11 @@ pub struct FairQueueConfig {
     pub max_wait: HumanDuration,
     /// The number of body bytes that cost a tenant as much as one slot-millisecond.
     pub quantum_bytes: ByteSize,
-    /// A tenant is slow if its requests hold a slot longer than this: finished requests on average, or more than a
-    /// sixteenth of `max_inflight` that are still running. Slow tenants together hold at most 80 % of
-    /// `max_inflight`, and one of them at most half. A client that stalls its transfer for longer than this in
-    /// total loses its slot, and so does a response whose body takes ten times as long.
+    /// A tenant is slow if its requests hold a slot longer than this: about a quarter of the slot-time of finished
+    /// requests, or more than a sixteenth of `max_inflight` that are still running. Slow tenants together hold at
+    /// most 80 % of `max_inflight`, and one of them at most half. A client that stalls its transfer for longer than
+    /// this in total loses its slot, which makes its tenant slow; a response whose body takes ten times as long loses
+    /// its slot too.
     pub slow_after: HumanDuration,
     /// The maximum number of tenants with their own state; further tenants share one entry per class.
     pub max_tenants: usize,
