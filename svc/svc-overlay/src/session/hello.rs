@@ -68,7 +68,7 @@ pub(crate) enum NoSession {
     #[error("the peer refused with {}: {}", .0.code.name(), .0.detail)]
     RefusedThere(Fault),
     /// There were too many handshakes, and this was the oldest of the address that had the most.
-    #[error("a newcomer took its place among the handshakes")]
+    #[error("it was closed to make room for another handshake")]
     Displaced,
     /// The handshake took too long.
     #[error("the handshake took too long")]
