@@ -167,7 +167,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Σ payouts + residual = pool, or the epoch is quarantined and nothing is paid.",
         "A batch is posted under a key that names epoch and batch, and is sent again until its outcome is known.",
         "The epoch store and the ledger share no transaction.",
-        "Files, databases, hashing and the calculus run on the blocking pool alone.",
+        "Files, databases, hashing and the calculation of payouts run only on the blocking pool.",
         "With amnesia nothing is written to a disk.",
     ],
     tasks: &[
@@ -185,11 +185,13 @@ pub static TOPOLOGY: Topology = Topology {
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
-        "Requests to compute are refused when the queue is full, so that those who are told 202 are soon served.",
-        "The scheduler tries a full queue of work twice and then says so; the epoch comes again by the clock.",
-        "The artifact writer rings for the emitter, not the worker: what is not written down is not paid.",
-        "Nodes that share a store may compute the same epoch at once; that costs time, and one result stands.",
-        "Usage is what nodes say of themselves: a seal proves who said it, not that it is so.",
+        "Requests to compute are refused when the queue is full, so that requests answered with 202 are computed soon.",
+        "The scheduler tries a full queue twice and then reports it; the epoch is queued again a little later.",
+        "The artifact writer wakes the emitter, and the worker does not: an epoch that is not written to disk is not \
+         paid.",
+        "Nodes that share a store may compute the same epoch at the same time; that costs time, and one result is \
+         kept.",
+        "Usage is what nodes report about themselves: a seal proves which node reported it, not that it is true.",
     ],
 };
 
