@@ -258,7 +258,7 @@ impl OverlayConfig {
     fn check_publishers(&self, problems: &mut Problems) {
         for (index, key) in self.publishers.iter().enumerate() {
             if security::public_key(key).is_none() {
-                problems.at(format!("publishers.{index}"), "is no key: write 64 hexadecimal digits");
+                problems.at(format!("publishers.{index}"), "is not a key: write 64 hexadecimal digits");
             }
         }
     }

@@ -170,7 +170,7 @@ impl RewarderConfig {
         problems.guard("epoch_duration", duration, SAFE_MAX_EPOCH.into(), danger_ok);
         if skew > duration {
             let message = format!("{skew} is longer than an epoch, which is {duration}");
-            problems.at("max_epoch_skew", message).help("allow clocks to be apart by a fraction of an epoch");
+            problems.at("max_epoch_skew", message).help("use a fraction of an epoch");
         }
     }
 
@@ -201,8 +201,8 @@ impl RewarderConfig {
             }
         }
         if self.policy_keys.is_empty() && !self.policy_files.is_empty() {
-            problems.at("policy_files", "cannot be believed: no `policy_keys` are listed").help(
-                "list the public keys of those who may sign policies; `omnigate policy keygen` makes a pair",
+            problems.at("policy_files", "cannot be verified: no `policy_keys` are listed").help(
+                "list the public keys that may sign policies; `omnigate policy keygen` creates a key pair",
             );
         }
         for (key, count) in
@@ -226,7 +226,7 @@ impl RewarderConfig {
         let is_address = of_an_epoch.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some());
         let is_good = url.is_empty() || is_address && of_an_epoch != *url;
         if !is_good {
-            problems.at("archive_url", "is no address with `{epoch}` in it");
+            problems.at("archive_url", "is not a URL with `{epoch}` in it");
         }
     }
 
@@ -240,7 +240,7 @@ impl RewarderConfig {
             let at = format!("accounting_nodes.{index}");
             match node.parse::<NodeId>() {
                 Err(_) => {
-                    problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits");
+                    problems.at(at, "is not a node id: write `b3:` and 64 lower-case hexadecimal digits");
                 }
                 Ok(id) if !seen.insert(id) => {
                     problems.at(at, "is listed twice");

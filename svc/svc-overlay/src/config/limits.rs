@@ -199,7 +199,7 @@ impl GossipConfig {
             problems.at("gossip.max_frame_bytes", format!("must be {MIN_FRAME} to {MAX_FRAME}"));
         }
         if self.chunk_bytes == ByteSize::bytes(0) || self.chunk_bytes > MAX_CHUNK {
-            problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and more than nothing"));
+            problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and greater than zero"));
         }
         if self.pattern_hops > oap::PATTERN_HOPS_MAX {
             problems.at("gossip.pattern_hops", format!("must be at most {}", oap::PATTERN_HOPS_MAX));
