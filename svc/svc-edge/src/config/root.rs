@@ -52,7 +52,7 @@ impl RootConfig {
         if self.path.as_os_str().is_empty() {
             problems
                 .at(at, "must name a folder")
-                .help("write \".\" for the folder in which the node was started");
+                .help("write \".\" for the folder of the configuration file");
         }
         if self.index.contains(['/', '\0']) {
             problems.at(format!("{at}.index"), "must be the name of a file in the folder itself");
