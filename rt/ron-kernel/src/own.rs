@@ -133,7 +133,7 @@ pub static TOPOLOGY: Topology = Topology {
         TimeoutSpec {
             name: "node.upgrade_deadline",
             default: Duration::from_secs(30),
-            doc: "the same for a process whose successor has taken over, if that is longer",
+            doc: "the drain deadline of the old process after an upgrade, if it is longer",
         },
         TimeoutSpec {
             name: "node.drain_idle",

@@ -27,7 +27,7 @@ pub(crate) const QUARANTINE: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "one per response that met damage",
-    doc: "has the blocking pool check an object that was found damaged, and quarantine it",
+    doc: "checks an object that was found damaged, on the blocking pool, and quarantines it",
 };
 
 /// The store and its RAM tier.
