@@ -142,7 +142,7 @@ impl Ca {
             let known = builder.from_key((key, PrivateKeyDer::Pkcs8(der)), self.directory()).await;
             match known.map_err(OrderError::from) {
                 Err(error) if error.is_unknown_account() => {
-                    tracing::warn!("the CA does not know the account any more: a new one is made");
+                    tracing::warn!("the CA no longer knows the account: a new one is created");
                 }
                 other => return other.map(|(account, _)| account),
             }

@@ -227,7 +227,7 @@ impl Work {
                     Ok(addresses) => group.set_addresses(endpoint, &addresses),
                     // The old addresses are better than none.
                     Err(error) => {
-                        tracing::warn!(upstream = group.name, name, %error, "a name was not looked up");
+                        tracing::warn!(upstream = group.name, name, %error, "a name was not resolved");
                     }
                 }
                 group.tools.clock.now().after(every)
