@@ -277,7 +277,7 @@ enum Command {
         /// Print the result as JSON.
         #[arg(long)]
         json: bool,
-        /// Run only the hostile clients of the case, towards a gateway on this machine. The command starts itself with this.
+        /// Run only the hostile clients of the case, against a gateway on this machine; the command uses this itself.
         #[arg(long, value_name = "ADDRESS", hide = true, requires = "case")]
         attack: Option<std::net::SocketAddr>,
     },

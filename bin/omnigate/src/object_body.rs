@@ -27,7 +27,7 @@ pub(crate) async fn object_body(mut reader: ObjectReader) -> Result<Body, Refusa
         match piece {
             Ok(piece) => piece.map(|piece| (Ok(frame(piece)), (None, Some(reader)))),
             Err(error) => {
-                tracing::warn!(%error, "an object broke off");
+                tracing::warn!(%error, "the transfer of an object broke off");
                 Some((Err(broken(error)), (None, None)))
             }
         }

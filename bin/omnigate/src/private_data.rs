@@ -64,7 +64,7 @@ fn tighten_folder(folder: &Path) {
         None => tell(folder, tighten_one(folder)),
         Some(other) if is_open(folder) => {
             let (path, other) = (folder.display(), other.display());
-            tracing::warn!(%path, "other users can look into the data folder, which is left so because of {other}");
+            tracing::warn!(%path, "other users can read the data folder; its mode is kept because of {other}");
         }
         Some(_) => {}
     }

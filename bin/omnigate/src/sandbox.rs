@@ -156,7 +156,7 @@ pub(crate) fn enter(config: &Snapshot, file: Option<&Path>, is_successor: bool) 
     match lacking {
         Some(why) if node.sandbox == SandboxMode::On => {
             return Err(Failure::failed(format!(
-                "node.sandbox is `on`, and there is no whole sandbox: {why}"
+                "node.sandbox is `on`, and the sandbox is not complete: {why}"
             ))
             .help(
                 "use a Linux kernel with Landlock (5.19 or newer) and seccomp, or node.sandbox = \"auto\"",

@@ -34,13 +34,13 @@ const HEADER_LEN: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutboardError {
     /// They begin like something else.
-    #[error("this is no tree of hashes")]
+    #[error("this is not a tree of hashes")]
     Foreign,
     /// They are of a later version, or in groups of another length.
-    #[error("this tree of hashes is of a version that is not known here")]
+    #[error("this tree of hashes has an unknown version")]
     Version,
     /// They are fewer or more than the tree has.
-    #[error("the tree of hashes is cut off, or has too much")]
+    #[error("the tree of hashes is cut off, or has extra bytes")]
     Length,
     /// They have been changed.
     #[error("the tree of hashes is damaged")]

@@ -15,7 +15,7 @@ pub enum SignatureError {
     #[error("it is not signed by a trusted key")]
     Untrusted,
     /// A trusted key's signature is over something else.
-    #[error("the signature of {0} is not over this document")]
+    #[error("the signature of {0} does not match this document")]
     Forged(PublicKey),
 }
 

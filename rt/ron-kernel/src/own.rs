@@ -109,7 +109,7 @@ pub(crate) const CONDITIONS: LockSpec = LockSpec {
 /// The kernel's own topology.
 pub static TOPOLOGY: Topology = Topology {
     service: "kernel",
-    purpose: "The runtime every service stands on: planes, supervision, shutdown, readiness, configuration.",
+    purpose: "The runtime that every service is built on: planes, supervision, shutdown, readiness, configuration.",
     last_reviewed: "2026-11-15",
     invariants: &[
         "Only the supervisor starts tasks; each has a name, an owner, a restart policy and a stop stage.",
@@ -133,7 +133,7 @@ pub static TOPOLOGY: Topology = Topology {
         TimeoutSpec {
             name: "node.upgrade_deadline",
             default: Duration::from_secs(30),
-            doc: "the same for a process whose successor has taken over, if that is longer",
+            doc: "the drain deadline of the old process after an upgrade, if it is longer",
         },
         TimeoutSpec {
             name: "node.drain_idle",
@@ -148,10 +148,10 @@ pub static TOPOLOGY: Topology = Topology {
     ],
     metrics: &[],
     trade_offs: &[
-        "Children have no join handle: a count per kind is enough to drain and to name them, and costs a tenth.",
-        "Readiness rises at once and clears late: a short false alarm is cheaper than a flapping node.",
-        "A blocked runtime cannot be aborted from outside; it is named and the process ends around it.",
-        "A new configuration is handed to each service to prepare and then to put into force, not announced on a channel: so one \
-         that cannot be prepared is refused as a whole.",
+        "Children have no join handle: a count per kind is enough to drain and to name them, at a tenth of the cost.",
+        "Conditions are raised at once and cleared late: a short false alarm is better than a node that flaps.",
+        "A blocked runtime cannot be aborted from outside; it is named, and the process exits without waiting for it.",
+        "Each service first prepares a new configuration and then puts it into force; it is not announced on a \
+         channel. So a configuration that one service cannot prepare is refused as a whole.",
     ],
 };

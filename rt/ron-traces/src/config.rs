@@ -67,7 +67,7 @@ impl TracesConfig {
     fn check_url(&self, problems: &mut Problems) {
         match self.url.parse::<HttpUrl>() {
             Err(error) => {
-                problems.at("url", "names no collector").help(error.to_string());
+                problems.at("url", "is not the URL of a collector").help(error.to_string());
             }
             Ok(url) if url.is_exposed() && self.authorization.is_some() => {
                 let why = "anybody on the way could read what `authorization` says";

@@ -24,7 +24,7 @@ pub enum StartError {
     #[error("traces.ca_path: {0}")]
     Tls(#[from] TlsError),
     /// There are no trusted root certificates.
-    #[error("traces.ca_path: this system keeps no list of authorities where others do: name one")]
+    #[error("traces.ca_path: the system's list of CA certificates was not found: set a path")]
     NoRoots,
     /// The blocking pool did not load them.
     #[error("traces: {0}")]

@@ -39,11 +39,11 @@ pub(crate) const SPANS: MetricSpec = MetricSpec {
 /// Everything the export of traces is made of.
 pub static TOPOLOGY: Topology = Topology {
     service: "traces",
-    purpose: "The export of traces: spans of requests on their way to a collector.",
+    purpose: "The export of request spans to a trace collector.",
     last_reviewed: "2026-11-16",
     invariants: &[
         "A request never waits for the export of its span.",
-        "Every span that was told of is exported, or counted as dropped, refused or lost.",
+        "Every reported span is exported, or counted as dropped, refused or lost.",
         "A span holds no credential and no query string.",
         "A collector that hangs costs a drain no more than a second.",
     ],
@@ -58,7 +58,7 @@ pub static TOPOLOGY: Topology = Topology {
     }],
     metrics: &[SPANS],
     trade_offs: &[
-        "A connection per batch: a batch a second is too few to keep one.",
-        "JSON instead of protobuf: twice the bytes, no further dependency, and every collector reads it.",
+        "Each batch uses a new connection: one batch per second is too few to keep one open.",
+        "JSON is used instead of protobuf: twice the bytes, but no further dependency, and every collector reads it.",
     ],
 };

@@ -10,7 +10,7 @@ pub(crate) const LISTENER_SOCKETS: LockSpec =
     lock("listener_sockets", 170, "the sockets of one listener and those that a reload puts in their place");
 /// The lock of a [`Resolver`](crate::resolve::Resolver).
 pub const RESOLVER: LockSpec =
-    lock("resolver", 174, "the addresses of host names, and who is looking one up");
+    lock("resolver", 174, "the addresses of host names, and which names are being resolved");
 pub(crate) const CONNECTION_INBOUND: LockSpec = lock(
     "connection_inbound",
     178,
@@ -19,7 +19,7 @@ pub(crate) const CONNECTION_INBOUND: LockSpec = lock(
 pub(crate) const CONNECTION_WAITS: LockSpec =
     lock("connection_waits", 182, "which requests of one connection wait for its client");
 pub(crate) const SPARE_PLACES: LockSpec =
-    lock("spare_places", 186, "connections beyond the cap, which are told so and closed");
+    lock("spare_places", 186, "connections beyond the limit, which are rejected and closed");
 /// The lock of [`ConnCaps`](crate::caps::ConnCaps).
 pub const CONNECTION_CAPS: LockSpec = lock("connection_caps", 190, "how many connections each client has");
 pub(crate) const INTERIM: LockSpec =

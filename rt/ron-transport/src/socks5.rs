@@ -101,7 +101,7 @@ pub enum Socks5Error {
     #[error("the proxy asks for credentials, which are not supported")]
     Credentials,
     /// The name does not fit a request.
-    #[error("a name of {0} bytes is longer than a proxy takes, {NAME_MAX}")]
+    #[error("a name of {0} bytes is too long for a proxy, which accepts {NAME_MAX}")]
     LongName(usize),
     /// It said why there is no connection.
     #[error("the proxy says: {}", reason(*.0))]

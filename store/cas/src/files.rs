@@ -75,7 +75,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The store is of a version that is not known here.
-    #[error("the store in {} is of another version; choose another folder, or remove it", .path.display())]
+    #[error("the store in {} has another version; choose another folder, or remove it", .path.display())]
     Version {
         /// The path of the folder.
         path: PathBuf,

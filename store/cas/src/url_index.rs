@@ -33,7 +33,7 @@ pub enum IndexError {
     #[error("the index of URLs cannot be used: {0}")]
     Failed(String),
     /// A row has more in it than is kept.
-    #[error("there is too much to be kept of one URL: more than {} bytes", UrlRow::MAX_TEXT)]
+    #[error("one URL has too much data to store: more than {} bytes", UrlRow::MAX_TEXT)]
     TooLong,
 }
 

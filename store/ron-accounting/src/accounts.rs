@@ -36,7 +36,7 @@ pub enum AccountsError {
         epoch: u64,
     },
     /// Of what is to be sealed.
-    #[error("what was used cannot be sealed: {0}")]
+    #[error("usage cannot be sealed: {0}")]
     Snapshot(#[from] SnapshotError),
 }
 

@@ -28,7 +28,7 @@ const MAGIC: &[u8] = b"PAR1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileFault {
     /// It does not end as Parquet files do, or its end is longer than that of any file of rows.
-    #[error("its end is not that of a Parquet file of rows")]
+    #[error("it does not end as a Parquet file of rows does")]
     Footer,
     /// A header is not written as headers are.
     #[error("a header in it cannot be read")]
@@ -43,13 +43,13 @@ pub enum FileFault {
     #[error("it is encrypted, or encoded as files of rows are not: write it as version 1 of Parquet")]
     Encoding,
     /// A column, a page or a value ends too early, or leads out of the file.
-    #[error("a part of it is cut off or leads nowhere")]
+    #[error("a part of it is cut off, or an offset is invalid")]
     CutOff,
     /// A column has more or fewer values than there are rows.
-    #[error("its columns have other lengths than it says")]
+    #[error("its columns have other lengths than its footer says")]
     Lengths,
     /// A name is no text.
-    #[error("a name in it is no text")]
+    #[error("a name in it is not text")]
     Text,
     /// It has more rows than any file may.
     #[error("it has more than {MAX_FILE_ROWS} rows")]

@@ -8,7 +8,7 @@ use types::{ActorId, NodeId};
 
 /// The node's key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no Ed25519 key in PKCS#8, or the system has no random numbers")]
+#[error("it is not an Ed25519 key in PKCS#8, or the system has no random numbers")]
 pub struct KeyError;
 
 /// What the node with this key is called.

@@ -26,10 +26,10 @@ pub struct Sealed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// It is no document of a seal.
-    #[error("it is no sealed snapshot: {0}")]
+    #[error("it is not a sealed snapshot: {0}")]
     Malformed(String),
     /// The key is not that of the node it names.
-    #[error("the key that signed it is not that of {0}")]
+    #[error("it is not signed by the key of {0}")]
     OtherKey(ActorId),
     /// Somebody else than the node, or nobody, said so.
     #[error("its signature is not good")]
@@ -38,7 +38,7 @@ pub enum SnapshotError {
     #[error("snapshots of {0} do not count here")]
     UnknownNode(ActorId),
     /// The snapshot belongs to another epoch.
-    #[error("it is of epoch {0}")]
+    #[error("it belongs to epoch {0}")]
     OtherEpoch(Epoch),
     /// The file is too long.
     #[error("its rows take more than {MAX_ROW_BYTES} bytes")]

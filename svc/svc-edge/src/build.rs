@@ -279,7 +279,7 @@ async fn start_fill(
 fn open_index(path: &Path) -> Result<(UrlIndex, Option<String>), IndexError> {
     match UrlIndex::open(path) {
         Err(error @ IndexError::Unwritable(_)) => {
-            tracing::error!(%error, "what is known of URLs is not written down");
+            tracing::error!(%error, "the index of URLs is not written to disk");
             let there = UrlIndex::open_unchanging(path).or_else(|_| UrlIndex::in_memory())?;
             Ok((there, Some(error.to_string())))
         }

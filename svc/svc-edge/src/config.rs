@@ -95,9 +95,9 @@ pub struct EdgeConfig {
     pub ram_bytes: ByteSize,
     /// The store of fetched objects.
     pub cas: CasConfig,
-    /// Timeout from a miss to the header of the origin's response, including all tries, and the longest pause in
-    /// its body; then 504. A body that keeps arriving, at 8 KB per second on average, may take as long as a client
-    /// wants it, and then 100 times this timeout, or 10 times if its length is unknown.
+    /// Timeout from a miss to the header of the origin's response, including all tries, and the longest pause in its
+    /// body; then 504. A body that arrives at 8 KB per second or more on average may take as long as a client wants
+    /// it, and then 100 times this timeout, or 10 times if its length is unknown.
     pub fill_timeout: HumanDuration,
     /// Fetching from origins.
     pub fill: FillConfig,

@@ -263,7 +263,7 @@ impl Fill {
     ) -> Result<Arc<Entry>, Refusal> {
         match self.fetch_holding(url, request, deadline, Wanted::WHOLE).await? {
             Filled::Whole(entry) => Ok(entry),
-            Filled::Streaming(_) => Err(Refusal::new(Reason::Internal, "the object is not whole")),
+            Filled::Streaming(_) => Err(Refusal::new(Reason::Internal, "the object is incomplete")),
         }
     }
 
@@ -373,7 +373,7 @@ impl Fill {
                 Some(_) | None => {}
             }
         }
-        Err(Refusal::new(Reason::Internal, "the fill was lost again and again"))
+        Err(Refusal::new(Reason::Internal, "the fetch failed repeatedly"))
     }
 
     /// Joins the fill of a URL, or begins one.
@@ -461,7 +461,7 @@ async fn load(
     let now = ask::time(scope.clock());
     let job = move || {
         let rows = index.load(max_entries).unwrap_or_else(|error| {
-            tracing::warn!(%error, "what was known of URLs is lost");
+            tracing::warn!(%error, "the index of URLs was lost");
             Vec::new()
         });
         let is_here = |known: &Known| known.entry().is_none_or(|entry| cas.contains(entry.id));

@@ -308,7 +308,7 @@ impl Client {
 }
 
 fn too_many_fills() -> Refusal {
-    Refusal::new(Reason::Busy, "enough is being fetched for this client").retry_after(WHEN_BUSY)
+    Refusal::new(Reason::Busy, "too many objects are being fetched for this client").retry_after(WHEN_BUSY)
 }
 
 fn charge(bucket: &Bucket, rate: Option<&Rate>, detail: &'static str, now: Moment) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@ const fn lock(name: &'static str, rank: u8, doc: &'static str) -> LockSpec {
 }
 
 pub(crate) const FLIGHTS: LockSpec =
-    lock("flights", 30, "what is being made for one of those who wait for it, by name");
+    lock("flights", 30, "work in progress that several requests wait for, by name");
 pub(crate) const FILL_LANES: LockSpec = lock(
     "fill_lanes",
     40,

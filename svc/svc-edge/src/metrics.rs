@@ -33,7 +33,7 @@ pub(crate) const METRICS: [MetricSpec; 9] = [
     MetricSpec {
         name: "edge_quarantined_total",
         labels: "",
-        doc: "damages that were found; the bytes were not served",
+        doc: "damage that was found; the bytes were not served",
     },
     MetricSpec { name: "edge_ram_bytes", labels: "", doc: "RAM that hot tiles and files take" },
     MetricSpec { name: "edge_ram_entries", labels: "", doc: "hot tiles and files in RAM" },

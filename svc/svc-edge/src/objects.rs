@@ -27,7 +27,7 @@ pub(crate) const QUARANTINE: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "one per response that met damage",
-    doc: "has the blocking pool check an object that was found damaged, and quarantine it",
+    doc: "checks an object that was found damaged, on the blocking pool, and quarantines it",
 };
 
 /// The store and its RAM tier.
@@ -142,8 +142,8 @@ impl Objects {
         self.hot.remove(&id);
         match self.cas.quarantine(id) {
             Ok(cas::Fate::Quarantined) => self.damages.found(&format!("object {id}"), why),
-            Ok(fate) => tracing::info!(%id, ?fate, "an object that seemed damaged is not, or no longer"),
-            Err(error) => tracing::error!(%id, %error, "a damaged object could not be set aside"),
+            Ok(fate) => tracing::info!(%id, ?fate, "an object that seemed damaged is no longer damaged"),
+            Err(error) => tracing::error!(%id, %error, "a damaged object could not be quarantined"),
         }
     }
 }
@@ -162,7 +162,7 @@ impl Owner for Stored {
         self.objects.quarantine.spawn(async move {
             let done = blocking.run("set an object aside", move || objects.set_aside(id, &why)).await;
             if let Err(error) = done {
-                tracing::error!(%id, %error, "a damaged object was not looked at");
+                tracing::error!(%id, %error, "a damaged object was not checked");
             }
         });
     }

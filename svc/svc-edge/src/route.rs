@@ -107,7 +107,7 @@ pub(crate) fn decoded(raw: &str) -> Result<Cow<'_, str>, Refusal> {
         return Err(Refusal::new(Reason::Malformed, "the path has a character that no file's name has"));
     }
     if path.split('/').any(|segment| matches!(segment, "." | "..")) {
-        return Err(Refusal::new(Reason::Malformed, "the path has dots for a segment"));
+        return Err(Refusal::new(Reason::Malformed, "the path has a `.` or `..` segment"));
     }
     Ok(path)
 }
@@ -140,7 +140,7 @@ fn place(zoom: &str, column: &str, row: &str) -> Result<(u8, u32, u32), Refusal>
     let (Some(zoom), Some(column), Some(row)) = (number(zoom), number(column), number(row)) else {
         return Err(Refusal::new(
             Reason::Malformed,
-            "a tile is asked for by three whole numbers: zoom/column/row",
+            "a tile is requested by three whole numbers: zoom/column/row",
         ));
     };
     let outside =

@@ -25,11 +25,11 @@ pub static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-11-16",
     invariants: &[
         "No byte is served that was not checked against a BLAKE3 tree: when it is read from a disk, or once when it enters RAM.",
-        "A response is of one generation of a pack or file, from its first byte to its last.",
+        "A response comes from one generation of a pack or file, from its first byte to its last.",
         "A request never leaves the core that owns its connection.",
-        "Files, databases and hashing run on the blocking pool alone.",
-        "Offline opens no outgoing socket, and amnesia opens no file for writing.",
-        "A refusal tells its reason as a problem document and is counted by it.",
+        "Files, databases and hashing run only on the blocking pool.",
+        "In `offline` mode no outgoing connection is opened, and with `node.amnesia` no file is opened for writing.",
+        "A refusal states its reason in a problem document and is counted by that reason.",
     ],
     tasks: &[LISTENER, WORKER, PACK_VERIFIER, FILE_SETTLER, FILL_WORKER, INDEX_OWNER],
     children: &[CONNECTION, H2_STREAM, H2_UPSTREAM, QUARANTINE],
@@ -38,12 +38,17 @@ pub static TOPOLOGY: Topology = Topology {
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
-        "A file is hashed when it is first asked for, so the first request for a large one waits; all later ones are checked.",
-        "A file that is asked for within two seconds of being written is hashed twice; from the second time on it is held to its hash.",
-        "A file is looked at once a second, so a change shows up to a second late, and hits cost no system call.",
-        "An object is stored before it is served, so a miss takes as long as the whole object; nothing half is ever seen. Where an origin is streamed, long objects go out as they come, and what breaks off is seen.",
-        "A response that is being sent holds no place, so that readers who do not read keep nobody waiting; they hold memory.",
-        "Damage in a pack costs what is damaged, not the pack; a pack that was written to is given up as a whole.",
+        "A file is hashed when it is first requested, so the first request for a large file waits; all later reads are \
+         checked.",
+        "A file that is requested within two seconds after it was written is hashed twice; the second hash is the one \
+         that later reads are checked against.",
+        "A file is re-checked once per second, so a change is seen up to a second late, and hits cost no system call.",
+        "An object is stored before it is served, so a miss takes as long as the whole object, and clients never see a \
+         part of it. If an origin is streamed, long objects are sent as they arrive, and clients see it if they \
+         break off.",
+        "A response that is being sent holds no place, so that clients that do not read delay nobody; they hold \
+         memory.",
+        "Damage in a pack affects only the damaged part; a pack that was written to is no longer served at all.",
     ],
 };
 

@@ -146,12 +146,12 @@ impl Admission {
         let (queue, refusal, wait) = match denied {
             Denied::Refused(wait) => (
                 &self.metrics.work,
-                Refusal::new(Reason::Busy, "this tenant already waits for its share"),
+                Refusal::new(Reason::Busy, "this tenant already has its share of the queue"),
                 wait.exact(),
             ),
             Denied::Evicted(wait) => (
                 &self.metrics.sched,
-                Refusal::new(Reason::Shed, "others are further below their share"),
+                Refusal::new(Reason::Shed, "other tenants are further below their share"),
                 wait.exact(),
             ),
             Denied::Crowded | Denied::Closed => {

@@ -77,7 +77,7 @@ pub enum BuildError {
     #[error("gateway: {0}")]
     AccessLog(#[from] OpenError),
     /// Servers are not well, and the start is strict.
-    #[error("gateway: these servers are not well, and gateway.strict_boot is on: {}", .0.join(", "))]
+    #[error("gateway: these servers are unhealthy, and gateway.strict_boot is on: {}", .0.join(", "))]
     Unwell(Vec<String>),
     /// Responses cannot be stored where they should be.
     #[error("gateway: {0}")]

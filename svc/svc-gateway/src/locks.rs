@@ -23,21 +23,21 @@ pub(crate) const AUTH_FILES: LockSpec = lock(
 );
 pub(crate) const BUSIEST_LABELS: LockSpec =
     lock("busiest_labels", 20, "which tenants have a series of their own; one task uses it");
-pub(crate) const OVERLOAD: LockSpec = lock(
-    "overload",
-    30,
-    "what was counted up to the last look; held while the condition is raised, by one task",
-);
+pub(crate) const OVERLOAD: LockSpec =
+    lock("overload", 30, "the counts at the last check; held while the condition is raised, by one task");
 pub(crate) const CACHE_DISK: LockSpec =
     lock("cache_disk", 50, "the log of stored responses; held while it is written, on a blocking thread");
-pub(crate) const CACHE_FLIGHTS: LockSpec =
-    lock("cache_flights", 60, "which responses are being asked for, so that others wait for the same answer");
+pub(crate) const CACHE_FLIGHTS: LockSpec = lock(
+    "cache_flights",
+    60,
+    "which responses are being fetched, so that other requests wait for the same response",
+);
 pub(crate) const CACHE_LOADS: LockSpec =
     lock("cache_loads", 62, "which bodies are being read from the disk, so that each is read once");
 pub(crate) const CACHE_INDEX: LockSpec = lock(
     "cache_index",
     70,
-    "the turn to change what is stored for a target, one of many by its hash; reading the index takes none of them",
+    "changes of what is stored for a URL, one lock of many by its hash; reading the index takes none of them",
 );
 pub(crate) const CACHE_TENANTS: LockSpec = lock("cache_tenants", 80, "the shares of all tenants, by tenant");
 pub(crate) const CACHE_SHARE: LockSpec =
@@ -45,10 +45,10 @@ pub(crate) const CACHE_SHARE: LockSpec =
 pub(crate) const CACHE_JOURNAL: LockSpec = lock(
     "cache_journal",
     84,
-    "removals that are not on the disk yet; a removal is told under the turn of its target",
+    "removals that are not on the disk yet; a removal is added under the lock of its URL",
 );
 pub(crate) const CACHE_FILL: LockSpec =
-    lock("cache_fill", 90, "one body on its way into the cache, and those who wait for more of it");
+    lock("cache_fill", 90, "one body that is being stored, and the clients that wait for more of it");
 pub(crate) const TRANSFER_LIST: LockSpec = lock("transfer_list", 100, "the transfers of one core");
 pub(crate) const TRANSFER_STATE: LockSpec = lock(
     "transfer_state",
@@ -62,26 +62,30 @@ pub(crate) const STREAM_SHARES: LockSpec =
 pub(crate) const POOL_IDLE: LockSpec = lock(
     "pool_idle",
     140,
-    "the idle connections of one core to one server; connections are closed after it is let go",
+    "the idle connections of one core to one server; connections are closed after the lock is released",
 );
-pub(crate) const POOL_SHARED: LockSpec =
-    lock("pool_shared", 142, "the HTTP/2 connections of one core to one server; closed after it is let go");
+pub(crate) const POOL_SHARED: LockSpec = lock(
+    "pool_shared",
+    142,
+    "the HTTP/2 connections of one core to one server; they are closed after the lock is \
+     released",
+);
 pub(crate) const UPSTREAM_SEATS: LockSpec =
     lock("upstream_seats", 150, "requests that wait for a connection to one server");
 pub(crate) const CONN_MEMO: LockSpec = lock("conn_memo", 160, "the last caller of one connection");
 pub(crate) const CONN_PROMISES: LockSpec = lock(
     "conn_promises",
     162,
-    "what the clients of one connection were promised; most requests need no look at it",
+    "the reservations of the clients of one connection; most requests do not need it",
 );
 pub(crate) const VIEW_MEMORY: LockSpec = lock("view_memory", 164, "the memory of one view's parts");
 pub(crate) const TOKEN_CACHE: LockSpec =
     lock("token_cache", 166, "tokens that were verified, one of many shards by their digest");
 pub(crate) const PASSWORD_MEMO: LockSpec =
-    lock("password_memo", 168, "keyed hashes of passwords that were right a moment ago");
+    lock("password_memo", 168, "keyed hashes of passwords that were verified recently");
 
 pub(crate) const PASSWORD_LINE: LockSpec =
-    lock("password_line", 170, "who waits for a check of a password, by address");
+    lock("password_line", 170, "requests that wait for a password check, by address");
 
 /// All locks of the gateway, in their order.
 pub(crate) const ALL: [LockSpec; 25] = [

@@ -159,5 +159,5 @@ fn object_id(path: &str) -> Result<ObjectId, Refusal> {
     let name = path.rsplit('/').next().unwrap_or_default();
     let escaped = name.strip_prefix("b3%3A").or_else(|| name.strip_prefix("b3%3a"));
     let id = escaped.map_or_else(|| name.parse(), ObjectId::from_hex);
-    id.map_err(|_| Refusal::new(Reason::Malformed, "an object is asked for by b3: and 64 hex digits"))
+    id.map_err(|_| Refusal::new(Reason::Malformed, "an object is requested by b3: and 64 hex digits"))
 }

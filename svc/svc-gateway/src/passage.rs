@@ -82,7 +82,7 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         if !route.addresses.permits(self.client.origin()) {
             self.charge_client()?;
-            return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
+            return Err(Refusal::new(Reason::Forbidden, "clients with this address are not allowed"));
         }
         self.charge_route(route)?;
         if let Some(preflight) = route.browser.as_ref().and_then(|browser| browser.preflight(request)) {
@@ -510,7 +510,7 @@ impl Passage<'_> {
 
     fn open_stream(&self, caller: &Caller, route: &Route) -> Result<OpenStream, Refusal> {
         let place = caller.tenant.open_stream(self.policy.max_streams).ok_or_else(|| {
-            Refusal::new(Reason::Busy, "this tenant has as many streams as it may").retry_after(STREAMS_RETRY)
+            Refusal::new(Reason::Busy, "this tenant may open no more streams").retry_after(STREAMS_RETRY)
         })?;
         let occupancy = Occupancy::of_stream(&caller.tenant, caller.address);
         Ok(OpenStream { _place: place, occupancy, route: Arc::clone(&route.label) })

@@ -45,7 +45,8 @@ pub(crate) const PASSWORD_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests on routes with `basic_auth` whose password is not remembered",
     to: "two threads of the blocking pool",
-    doc: "addresses take turns, for 10 s at most, and the one with the most waiting makes room; 20 wrong passwords of one address, then one in five seconds",
+    doc: "addresses take turns, for 10 s at most; when it is full, a request of the address with the most is refused; \
+     an address may send 20 wrong passwords, then one every five seconds",
 };
 
 /// Checks passwords, for all cores.

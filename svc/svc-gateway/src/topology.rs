@@ -32,22 +32,27 @@ pub static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-11-18",
     invariants: &[
         "A request never leaves the core that owns its connection.",
-        "A request is admitted before anything is spent on it: no signature is checked and no server asked; of bodies, only \
-         small ones are read before, within a budget of memory. Passwords are checked before, two at once and off the cores.",
-        "When slots are short, the tenant furthest below its share goes next, and whoever is above it is refused first.",
-        "Connections are capped in all and per client before a byte is read.",
+        "Before a request is admitted, no signature is verified and no server is contacted. Only small bodies are read \
+         before, within a memory budget. Passwords are checked before, two at once, on threads of the blocking pool.",
+        "When slots are short, the tenant furthest below its share is next, and tenants above their share are refused \
+         first.",
+        "Connections are limited in total and per client before a byte is read.",
         "Every wait for a client or an upstream has a timeout.",
-        "A refusal tells its reason as a problem document and is counted by it.",
-        "Idle upstream connections are capped per core and endpoint, in number and in age; all of them per endpoint.",
-        "Streams hold no slot, but a share of each server's connections: all of them half, one tenant half of what is free of it.",
-        "A request is sent twice only if nothing of it was sent, or its method allows it and it has no body.",
-        "No part of an answer passes as the whole: who breaks off or stalls in it ends the client's connection.",
-        "A stored response is given out with the body that was stored with it, verified when it is read from the disk, or not \
-         at all.",
-        "Serving never waits for an authority: certificates are obtained beside it, one at a time, and an outage of the \
-         authority changes nothing that is served.",
-        "A copy of a request (`mirror`) is sent once, holds no slot, and neither delays nor changes what becomes of the request.",
-        "A drain answers what is in flight before it closes a connection.",
+        "A refusal states its reason in a problem document and is counted by that reason.",
+        "Idle upstream connections are limited per core and endpoint, in number and in age; all connections are \
+         limited per endpoint.",
+        "Streams hold no slot, but a share of each server's connections: all streams together half, and one tenant \
+         half of what is free of that.",
+        "A request is sent again only if nothing of it was sent, or if its method is idempotent and it has no body.",
+        "A partial response never looks complete: if the server breaks off or stalls, the client's connection is \
+         closed.",
+        "A stored response is sent with the body that was stored with it, verified when it is read from the disk, or \
+         not at all.",
+        "Serving never waits for a CA: certificates are obtained in the background, one at a time, and an outage of \
+         the CA does not affect the certificates in use.",
+        "A copy of a request (`mirror`) is sent once, holds no slot, and neither delays nor changes the response to \
+         the request.",
+        "A drain finishes the requests in flight before it closes a connection.",
     ],
     tasks: &[
         LISTENER,
@@ -79,11 +84,11 @@ pub static TOPOLOGY: Topology = Topology {
         &OWN_METRICS,
     ),
     trade_offs: &[
-        "Upstream connections belong to one core, at the price of more connections upstream; only when a server may have no \
-         more does a core use another's.",
-        "Over HTTP/1.1 a request is written from where it stands, and is still there for another try; over HTTP/2 its head is \
-         copied, because the library keeps what it sends.",
-        "What all cores know of a server is a handful of atomics that every request changes.",
+        "Upstream connections belong to one core, at the price of more connections. A core uses another core's \
+         connection only when the server has reached its limit.",
+        "Over HTTP/1.1 a request is written without a copy, so it is still there for another try. Over HTTP/2 its head \
+         is copied, because the library keeps what it sends.",
+        "The state of a server that all cores share is a few atomics that every request changes.",
     ],
 };
 

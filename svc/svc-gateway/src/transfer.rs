@@ -60,8 +60,8 @@ pub(crate) const TRANSFER_WATCH: TaskSpec = TaskSpec {
     plane: Plane::Data,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "every 25 ms takes the slots of transfers whose clients keep them waiting, reads their answers ahead, and takes the \
-          slots of long answers",
+    doc: "every 25 ms reclaims the slots of transfers that their clients stall and of long responses, and reads \
+     stalled responses ahead",
 };
 
 /// Starts the task on each core.

@@ -45,7 +45,7 @@ pub struct OverlayConfig {
     /// is accepted, which needs `security = "token"` or `"plaintext"`.
     pub peers: Vec<PeerAddr>,
     /// A SOCKS5 proxy, such as Tor's, through which `peers` are dialled, except those at Unix sockets:
-    /// `socks5://127.0.0.1:9050`. It resolves their names, also those that end in `.onion`. If absent, peers are
+    /// `socks5://127.0.0.1:9050`. It resolves their names, including those that end in `.onion`. If absent, peers are
     /// dialled directly.
     pub proxy: Option<Socks5Proxy>,
     /// The minimum number of connected peers: with fewer for ten seconds, the node reports `isolated`. Applies only
@@ -258,7 +258,7 @@ impl OverlayConfig {
     fn check_publishers(&self, problems: &mut Problems) {
         for (index, key) in self.publishers.iter().enumerate() {
             if security::public_key(key).is_none() {
-                problems.at(format!("publishers.{index}"), "is no key: write 64 hexadecimal digits");
+                problems.at(format!("publishers.{index}"), "is not a key: write 64 hexadecimal digits");
             }
         }
     }

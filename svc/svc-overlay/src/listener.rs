@@ -54,7 +54,8 @@ pub(crate) const GREETER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
     stop: Stage::Intake,
-    doc: "places accepted connections on the core with the fewest, 256 handshakes at a time: one too many takes the place of the oldest of the address that has the most",
+    doc: "places accepted connections on the core with the fewest, 256 handshakes at a time; beyond that, a new one \
+     replaces the oldest of the address that has the most",
 };
 
 /// Connections that wait for a handshake.
@@ -64,7 +65,7 @@ pub(crate) const INGRESS_WORK: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "listener",
     to: "greeter",
-    doc: "accepted connections that wait for the greeter; one too many is closed at once",
+    doc: "accepted connections that wait for the greeter; beyond that, new connections are closed at once",
 };
 
 /// How long to leave the backlog alone when the system is out of descriptors or memory.

@@ -35,13 +35,13 @@ impl Lives {
             let behind = Duration::from_nanos(used - clock);
             tracing::warn!(
                 ?behind,
-                "the clock is behind this node's last start; lives are counted on from there"
+                "the clock is behind this node's last start; incarnations continue from there"
             );
         }
         let first = clock.max(used);
         if let Err(error) = write(&path, first.saturating_add(RESERVED)) {
             let path = path.display();
-            tracing::warn!(%path, %error, "lives cannot be written down: after the clock goes back, peers have to tell of them");
+            tracing::warn!(%path, %error, "incarnations cannot be stored: if the clock is set back, this node depends on its peers");
         }
         Self(first.into())
     }

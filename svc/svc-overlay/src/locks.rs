@@ -12,22 +12,21 @@ pub(crate) const SESSION: LockSpec = lock(
     "the streams of one connection and what they may send; changed by its reader and its writer",
 );
 pub(crate) const JUDGE: LockSpec =
-    lock("judge", 40, "what the conditions remember from look to look; one task uses it");
+    lock("judge", 40, "the state of the conditions between two checks; one task uses it");
 pub(crate) const TOPIC_SUPPLIES: LockSpec =
-    lock("topic_supplies", 42, "how much subscribers have heard of each topic");
-pub(crate) const TRANSFERS: LockSpec =
-    lock("transfers", 50, "who hears what comes of objects that are asked for");
+    lock("topic_supplies", 42, "how many publications of each topic subscribers have received");
+pub(crate) const TRANSFERS: LockSpec = lock("transfers", 50, "which requests wait for objects");
 pub(crate) const UNFINISHED: LockSpec =
     lock("unfinished", 52, "how many objects of each peer are on their way in");
 pub(crate) const SHARD_RECEIVERS: LockSpec =
     lock("shard_receivers", 60, "the receiving ends of a shard's queues, for its next run if one fails");
 pub(crate) const DEPARTED: LockSpec =
-    lock("departed", 62, "subscribers that a shard has not heard of leaving");
+    lock("departed", 62, "subscribers that have left and that a shard has not removed yet");
 pub(crate) const FOLLOWED: LockSpec =
-    lock("followed", 63, "the topics of a new configuration that a shard has not heard of");
+    lock("followed", 63, "the topics of a new configuration that a shard has not applied yet");
 pub(crate) const FEEDBACK: LockSpec = lock("feedback", 64, "what writers tell a shard");
 pub(crate) const DRAIN_SUM: LockSpec = lock("drain_sum", 70, "what was lost at the end, by topic");
-pub(crate) const HANDSHAKES: LockSpec = lock("handshakes", 80, "the places among the handshakes, by client");
+pub(crate) const HANDSHAKES: LockSpec = lock("handshakes", 80, "the handshakes in progress, by client");
 pub(crate) const OAP_SOCKETS: LockSpec =
     lock("oap_sockets", 82, "the sockets of the listener and those that a reload puts in their place");
 pub(crate) const QUIC_SOCKET: LockSpec = lock(

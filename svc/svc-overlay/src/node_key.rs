@@ -14,7 +14,7 @@ pub enum NodeKeyError {
     #[error("the node's key: {0}")]
     Key(#[from] TlsError),
     /// The folder cannot be made.
-    #[error("the node's key: {} cannot be made: {error}", .path.display())]
+    #[error("the node's key: {} cannot be created: {error}", .path.display())]
     Folder {
         /// The path of the key file.
         path: PathBuf,

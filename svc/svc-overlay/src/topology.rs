@@ -25,11 +25,12 @@ pub static TOPOLOGY: Topology = Topology {
     last_reviewed: "2026-11-18",
     invariants: &[
         "A connection has exactly one reader and one writer; the reader never writes.",
-        "A publication that was taken on is delivered, or named: in the loss report where it was given up, and as a gap to its subscribers.",
-        "Whoever has not been let in learns nothing of this node beyond its handshake.",
-        "One slow peer delays nobody else: its frames wait in its own bounded box, and are refused there.",
+        "A publication that was accepted is delivered or reported: in the loss report of the node that lost it, and as \
+         a gap to subscribers.",
+        "A node that is not admitted learns nothing about this node beyond the handshake.",
+        "One slow peer delays nobody else: its frames wait in its own bounded queue, and are refused there.",
         "User frames are never sent twice on one socket.",
-        "In the clear only addresses of this machine are listened on and dialled.",
+        "Without TLS, the node listens on and dials only addresses of this machine.",
         "With amnesia nothing is written: the node's key lasts as long as the process.",
     ],
     tasks: &[LISTENER, QUIC_LISTENER, GREETER, SHARD],
@@ -39,9 +40,11 @@ pub static TOPOLOGY: Topology = Topology {
     timeouts: &TIMEOUTS,
     metrics: &METRICS,
     trade_offs: &[
-        "A full queue to a peer refuses the newcomer, which keeps what is sent fresh; `gossip.egress_policy` turns it round.",
-        "A publication waits for a slow peer five seconds at most; who missed it asks for it once it catches up.",
-        "Topics are spread over tasks by their names: one very busy topic has one core.",
+        "A full queue to a peer rejects the new publication; with `gossip.egress_policy = \"drop_oldest\"` it drops \
+         the oldest one instead.",
+        "A publication waits for a slow peer for five seconds at most; a peer that missed it requests it once it \
+         catches up.",
+        "Topics are spread over tasks by their names, so one very busy topic uses one core.",
         "Over QUIC the library has queues of its own between a socket and its connections, in packets; what a peer may send before it is read is bounded, 1 MiB for each connection.",
         "A second connection between two nodes costs a handshake; the one that the lower node id dialled stays.",
     ],

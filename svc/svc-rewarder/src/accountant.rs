@@ -41,7 +41,7 @@ impl Accountant {
         let mut watch = Watch::default();
         self.compare_with_what_is_written().await;
         if let Err(error) = self.tell_again().await {
-            tracing::warn!(%error, "the last snapshots could not be told of again");
+            tracing::warn!(%error, "the last snapshots could not be announced again");
         }
         loop {
             self.keep_time(&mut watch).await;
@@ -206,7 +206,7 @@ impl Accountant {
                 match sealed {
                     Ok(Some((sealed, rows))) => shared.list(&sealed, &rows)?,
                     Ok(None) => {}
-                    Err(error) => tracing::warn!(epoch, %error, "a snapshot cannot be told of again"),
+                    Err(error) => tracing::warn!(epoch, %error, "a snapshot cannot be announced again"),
                 }
             }
             Ok(())

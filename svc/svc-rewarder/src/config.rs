@@ -41,9 +41,9 @@ pub struct RewarderConfig {
     pub epoch_duration: HumanDuration,
     /// Tolerated difference between the clocks of nodes: an epoch is closed this long after its end.
     pub max_epoch_skew: HumanDuration,
-    /// How long after its end an epoch is still closed automatically if a later one is closed already, or none is.
-    /// Snapshots of older epochs are listed and wait for `omnigate epoch compute`, so that no node can have past
-    /// epochs paid in which nobody reported usage.
+    /// How long after its end an epoch is still closed automatically. An older epoch is closed automatically only if
+    /// it is later than the latest closed one. Otherwise its snapshots are listed and wait for
+    /// `omnigate epoch compute`, so that no node can cause payments for past epochs in which nobody reported usage.
     pub max_epoch_age: HumanDuration,
     /// Whether epochs are closed, computed and paid automatically when they end. Otherwise use
     /// `POST /rewarder/epochs/{id}/compute`.
@@ -66,28 +66,29 @@ pub struct RewarderConfig {
     /// `node.amnesia` they are kept in RAM.
     #[schemars(with = "PathSetting")]
     pub artifact_dir: PathBuf,
-    /// The ledger account that pays. An actor's account is `actor/` and its name.
+    /// The ledger account that payouts are paid from. An actor's account is `actor/` followed by its name.
     pub pool_account: String,
     /// The number of latest epochs whose files and rows are kept; 0 for all. Epochs without usage do not count, and
-    /// an epoch that was settled within as many epochs' time is kept too. Older epochs are retired: their files are
-    /// removed, and requests for them are answered 410 `gone`.
+    /// an epoch that was settled within the time of that many epochs is kept too. Older epochs are retired: their
+    /// files are removed, and requests for them are answered 410 `gone`.
     pub retain_epochs: u64,
-    /// Where copies of retired epochs are kept; it is part of the answer to requests for one. A URL with `{epoch}`
-    /// for the number, such as `https://archive.example/rewards/{epoch}/`; empty if nowhere.
+    /// The address of copies of retired epochs, which is part of the answer to requests for such an epoch: a URL with
+    /// `{epoch}` for the number, such as `https://archive.example/rewards/{epoch}/`; empty if there are none.
     pub archive_url: String,
     /// The maximum number of actors counted by name in one epoch of this node: this many consumers and this many
-    /// providers. The rest is booked as `other`.
+    /// providers. The rest is counted as `other`.
     pub max_actors: usize,
-    /// Connections in all; more are refused. At most a quarter of the files that the process may open is used.
+    /// The maximum number of connections; further ones are refused. At most a quarter of the files that the process
+    /// may open is used.
     pub max_conns: usize,
     /// Certificates; empty paths for plain HTTP.
     pub tls: TlsConfig,
     /// Timeout for a request's header, for each wait for more of its body, and for each call to the ledger or the
     /// store.
     pub read_timeout: HumanDuration,
-    /// Each wait for the client to take more of a response.
+    /// Timeout for each wait for the client to read more of a response.
     pub write_timeout: HumanDuration,
-    /// Between two requests on a connection.
+    /// How long a connection may be idle between two requests.
     pub idle_timeout: HumanDuration,
     /// Limits of concurrent work.
     pub concurrency: ConcurrencyConfig,
@@ -169,7 +170,7 @@ impl RewarderConfig {
         problems.guard("epoch_duration", duration, SAFE_MAX_EPOCH.into(), danger_ok);
         if skew > duration {
             let message = format!("{skew} is longer than an epoch, which is {duration}");
-            problems.at("max_epoch_skew", message).help("allow clocks to be apart by a fraction of an epoch");
+            problems.at("max_epoch_skew", message).help("use a fraction of an epoch");
         }
     }
 
@@ -200,8 +201,8 @@ impl RewarderConfig {
             }
         }
         if self.policy_keys.is_empty() && !self.policy_files.is_empty() {
-            problems.at("policy_files", "cannot be believed: no `policy_keys` are listed").help(
-                "list the public keys of those who may sign policies; `omnigate policy keygen` makes a pair",
+            problems.at("policy_files", "cannot be verified: no `policy_keys` are listed").help(
+                "list the public keys that may sign policies; `omnigate policy keygen` creates a key pair",
             );
         }
         for (key, count) in
@@ -225,7 +226,7 @@ impl RewarderConfig {
         let is_address = of_an_epoch.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some());
         let is_good = url.is_empty() || is_address && of_an_epoch != *url;
         if !is_good {
-            problems.at("archive_url", "is no address with `{epoch}` in it");
+            problems.at("archive_url", "is not a URL with `{epoch}` in it");
         }
     }
 
@@ -239,7 +240,7 @@ impl RewarderConfig {
             let at = format!("accounting_nodes.{index}");
             match node.parse::<NodeId>() {
                 Err(_) => {
-                    problems.at(at, "is no node: write `b3:` and 64 lower-case hexadecimal digits");
+                    problems.at(at, "is not a node id: write `b3:` and 64 lower-case hexadecimal digits");
                 }
                 Ok(id) if !seen.insert(id) => {
                     problems.at(at, "is listed twice");

@@ -91,7 +91,7 @@ impl Emitter {
                     Ok(Paid::Unfunded(why)) => unfunded = Some(format!("epoch {epoch}: {why}")),
                     Ok(Paid::NotNow) => {}
                     Err(error) => {
-                        tracing::warn!(epoch, %error, "an epoch could not be paid; it comes again");
+                        tracing::warn!(epoch, %error, "an epoch could not be paid; it is retried");
                     }
                 }
             }

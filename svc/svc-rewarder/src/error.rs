@@ -66,7 +66,7 @@ pub enum RewarderError {
         closes_in: Duration,
     },
     /// The epoch takes over what an epoch before it carries on, and that one is not computed yet.
-    #[error("epoch {0} waits for an epoch before it")]
+    #[error("epoch {0} waits for an earlier epoch")]
     Waits(u64),
     /// A correction, a registry or an order that cannot be carried out as things are.
     #[error("{0}")]
@@ -91,7 +91,7 @@ pub enum RewarderError {
         archive: Option<String>,
     },
     /// No policy to pay by.
-    #[error("there is no policy `{0}` for this epoch: put one with PUT /rewarder/policy/{0}")]
+    #[error("there is no policy `{0}` for this epoch: upload one with PUT /rewarder/policy/{0}")]
     NoPolicy(String),
     /// A policy that cannot be used.
     #[error("the policy: {0}")]

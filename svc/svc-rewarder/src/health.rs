@@ -94,7 +94,7 @@ impl Health {
                 self.shared.due.notify_one();
             }
             Ok(Err(error)) => self.shared.conditions.policy.raise(error.to_string()),
-            Err(error) => tracing::warn!(%error, "policies could not be kept"),
+            Err(error) => tracing::warn!(%error, "policies could not be stored"),
         }
     }
 

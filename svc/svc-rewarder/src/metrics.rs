@@ -52,7 +52,7 @@ pub(crate) const METRICS: [MetricSpec; 10] = [
         doc: "pool minus payouts minus residual of the last run: any value but 0 is an error",
     },
     MetricSpec { name: "accounting_epoch", labels: "", doc: "the epoch that usage is booked in" },
-    MetricSpec { name: "accounting_rows_total", labels: "", doc: "rows of usage that were written down" },
+    MetricSpec { name: "accounting_rows_total", labels: "", doc: "rows of usage that were recorded" },
     MetricSpec {
         name: "accounting_late_rows_total",
         labels: "",

@@ -113,7 +113,7 @@ impl Reconciler {
                 tracing::warn!(
                     known = known.number,
                     head = head.number,
-                    "the ledger is another one than before"
+                    "the ledger is not the same as before"
                 );
             }
             self.next = Some(0);

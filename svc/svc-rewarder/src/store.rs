@@ -102,7 +102,7 @@ impl EpochStore {
         match store.ping() {
             Ok(()) => {}
             Err(error @ (StoreError::Unavailable(_) | StoreError::Denied(_))) => {
-                tracing::warn!(%error, "the node goes on without its epochs, and asks again");
+                tracing::warn!(%error, "the node continues without its epoch store, and tries again");
             }
             Err(error) => return Err(error),
         }

@@ -64,7 +64,7 @@ fn choose(store: &EpochStore, keys: &[PublicKey], epoch: u64, chain: &str) -> Re
             None => sums = added.unwrap_or(sums),
             Some(reason) => {
                 let hash = signed.correction().hash();
-                tracing::error!(epoch, reason, "the correction {hash} takes no effect");
+                tracing::error!(epoch, reason, "the correction {hash} has no effect");
                 left_out.push(number);
             }
         }

@@ -40,7 +40,7 @@ pub(crate) const ARTIFACT_WRITER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::ServiceDown)),
     stop: Stage::Writers,
-    doc: "writes an epoch's files, and only then says in the store that it is computed",
+    doc: "writes an epoch's files, and only then marks it as computed in the store",
 };
 
 /// The task that posts payouts to the ledger.
@@ -87,7 +87,7 @@ pub(crate) const WORK: QueueSpec = QueueSpec {
     policy: Policy::RetryOnce { min: Duration::from_millis(50), max: Duration::from_millis(150) },
     from: "compute_scheduler",
     to: "worker",
-    doc: "epochs to compute; one that finds no room twice is answered 429 `busy`, and is queued again by the clock",
+    doc: "epochs to compute; an epoch that does not fit twice is answered 429 `busy`, and is queued again later",
 };
 
 /// Epochs that are computed.
@@ -97,7 +97,7 @@ pub(crate) const RESULTS: QueueSpec = QueueSpec {
     policy: Policy::Await { deadline: Duration::from_secs(60) },
     from: "worker",
     to: "artifact_writer",
-    doc: "what was computed; a worker waits until it is written, so there are no more of them than workers",
+    doc: "computed results; a worker waits until its result is written, so there are no more of them than workers",
 };
 
 /// The queue of epochs to pay.
@@ -107,7 +107,7 @@ pub(crate) const INTENTS: QueueSpec = QueueSpec {
     policy: Policy::Await { deadline: Duration::from_secs(60) },
     from: "artifact_writer",
     to: "intent_emitter",
-    doc: "a wake-up only: payments to make are in the store, and are found there without it",
+    doc: "only a wake-up: payments to make are in the store, and are found there without it",
 };
 
 /// Guards the registry of epochs in work.
@@ -141,7 +141,7 @@ pub(crate) const UNKEPT_POLICIES: LockSpec = LockSpec {
 
 /// Until when something is said of the clock.
 pub(crate) const CLOCK_TOLD: LockSpec =
-    LockSpec { name: "clock_told", rank: 62, doc: "until when the condition of the clock stands" };
+    LockSpec { name: "clock_told", rank: 62, doc: "until when the condition `clock` stays active" };
 
 pub(crate) const RUN_REGISTRY: LockSpec = LockSpec {
     name: "run_registry",
@@ -167,7 +167,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Σ payouts + residual = pool, or the epoch is quarantined and nothing is paid.",
         "A batch is posted under a key that names epoch and batch, and is sent again until its outcome is known.",
         "The epoch store and the ledger share no transaction.",
-        "Files, databases, hashing and the calculus run on the blocking pool alone.",
+        "Files, databases, hashing and the calculation of payouts run only on the blocking pool.",
         "With amnesia nothing is written to a disk.",
     ],
     tasks: &[
@@ -185,11 +185,13 @@ pub static TOPOLOGY: Topology = Topology {
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &METRICS,
     trade_offs: &[
-        "Requests to compute are refused when the queue is full, so that those who are told 202 are soon served.",
-        "The scheduler tries a full queue of work twice and then says so; the epoch comes again by the clock.",
-        "The artifact writer rings for the emitter, not the worker: what is not written down is not paid.",
-        "Nodes that share a store may compute the same epoch at once; that costs time, and one result stands.",
-        "Usage is what nodes say of themselves: a seal proves who said it, not that it is so.",
+        "Requests to compute are refused when the queue is full, so that requests answered with 202 are computed soon.",
+        "The scheduler tries a full queue twice and then reports it; the epoch is queued again a little later.",
+        "The artifact writer wakes the emitter, and the worker does not: an epoch that is not written to disk is not \
+         paid.",
+        "Nodes that share a store may compute the same epoch at the same time; that costs time, and one result is \
+         kept.",
+        "Usage is what nodes report about themselves: a seal proves which node reported it, not that it is true.",
     ],
 };
 
@@ -206,7 +208,8 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
     TimeoutSpec {
         name: "epoch_deadline",
         default: Duration::from_secs(1800),
-        doc: "half an `epoch_duration`, or the client's deadline if that is sooner; the epoch is then queued again by the clock",
+        doc: "half an `epoch_duration`, or the client's deadline if that is sooner; the epoch is then queued again \
+         later",
     },
     TimeoutSpec {
         name: "ledger breaker",

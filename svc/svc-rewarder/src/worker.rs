@@ -77,7 +77,7 @@ impl Worker {
                 Err(error) => {
                     self.shared.metrics.ended(Status::Failed);
                     registry.failed(job.epoch, error.to_string(), self.shared.clock.now());
-                    tracing::warn!(epoch = job.epoch, %error, "an epoch could not be computed; it comes again");
+                    tracing::warn!(epoch = job.epoch, %error, "an epoch could not be computed; it is retried");
                 }
             }
         }

@@ -63,7 +63,7 @@ impl ArtifactWriter {
             Err(error) => {
                 self.shared.registry.rest(epoch, self.shared.clock.now());
                 self.shared.conditions.artifacts.raise(format!("epoch {epoch}: {error}"));
-                tracing::error!(epoch, %error, "what was computed could not be written down; it comes again");
+                tracing::error!(epoch, %error, "the computed result could not be written; it is retried");
             }
         }
         written.tell();

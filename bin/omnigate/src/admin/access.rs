@@ -79,7 +79,7 @@ pub(super) fn admit_role(operator: &Operator, needed: Role) -> Result<(), Refusa
 pub(super) fn admit_intent(headers: &HeaderMap) -> Result<(), Refusal> {
     match headers.get(INTENT) {
         Some(value) if value == "1" => Ok(()),
-        _ => Err(Refusal::new(Reason::Forbidden, "send the header `X-Omnigate: 1` to say that you mean it")),
+        _ => Err(Refusal::new(Reason::Forbidden, "send the header `X-Omnigate: 1` to confirm the request")),
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn admit_site(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> 
         Some(_) => text("sec-fetch-mode") != Some("navigate") || text("sec-fetch-dest") != Some("document"),
     };
     if from_elsewhere || !is_own_origin(uri, headers) {
-        return Err(Refusal::new(Reason::Forbidden, "this is not for the web pages of others"));
+        return Err(Refusal::new(Reason::Forbidden, "requests from web pages of other origins are refused"));
     }
     Ok(())
 }

@@ -51,7 +51,7 @@ impl CachePages {
         let gateway = self.gateway()?;
         let body = Limited::new(body, BODY_MAX).collect().await.map_err(|error| {
             let too_large =
-                || Refusal::new(Reason::BodyCap, format!("at most {BODY_MAX} bytes name what to purge"));
+                || Refusal::new(Reason::BodyCap, format!("the body has more than {BODY_MAX} bytes"));
             error.downcast_ref::<BodyError>().map_or_else(too_large, BodyError::refusal)
         })?;
         let wanted: Wanted =

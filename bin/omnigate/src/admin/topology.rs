@@ -63,15 +63,17 @@ pub(crate) static TOPOLOGY: Topology = Topology {
     purpose: "The operators' side of a node: metrics, health, readiness, topology, events, console, shutdown, upgrade.",
     last_reviewed: "2026-11-16",
     invariants: &[
-        "It answers until everything else has stopped: `/readyz` says 503 while the node drains.",
+        "It answers until everything else has stopped: `/readyz` returns 503 while the node drains.",
         "Without a token it listens on this machine only, and refuses requests that a web page could forge.",
         "No answer holds a secret.",
-        "Whoever holds all 64 places cannot keep `/healthz` and `/readyz` from being answered: there are 16 spare places, each for two seconds and for the next who comes.",
-        "Every request that changes something, and every request refused for its sender, is in the audit trail; of a flood of refusals, 20 in ten seconds and the number of the rest.",
+        "A client that holds all 64 connections cannot block `/healthz` and `/readyz`: 16 spare connections are \
+         accepted for them, for two seconds each, and a new one replaces the oldest.",
+        "Every request that changes something, and every request that is refused because of its sender, is in the \
+         audit trail. In a flood of refusals, 20 in ten seconds are written, and the number of the rest.",
         "The console changes nothing, and its page runs only its own scripts.",
         "What the console shows is computed once a second for all viewers, at most 16, and not at all without one.",
-        "At most 16 event streams are open; each that falls behind is told how many events it missed.",
-        "An upgrade that does not come up leaves this process as it was.",
+        "At most 16 event streams are open; a reader that falls behind is told how many events it missed.",
+        "If the new process of an upgrade does not become ready, this process continues unchanged.",
     ],
     tasks: &[LISTENER, FEED, AUDIT_WRITER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
@@ -80,7 +82,7 @@ pub(crate) static TOPOLOGY: Topology = Topology {
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
     trade_offs: &[
-        "Connections live on the data plane: a core that blocks delays its operators too, and is named by the others.",
+        "Admin connections are on the data plane: a core that blocks delays them too, and the other cores name it.",
         "Event streams have no history: what happened before the subscription is in the log.",
     ],
 };

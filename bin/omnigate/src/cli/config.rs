@@ -21,11 +21,11 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Show what this configuration would change in the running node, as `diff` does: exit code 0 if nothing, 1 if
-    /// something, 2 if the node cannot be asked.
+    /// Show what this configuration would change in the running node. Exit codes as of `diff`: 0: no difference; 1:
+    /// differences; 2: the node cannot be reached.
     ///
     /// The node is found by `admin.listen`; name another address with `--set admin.listen=ADDRESS`. Settings from the
-    /// environment and the command line, of the node or of this command, are not compared, and secrets are not either.
+    /// environment and the command line, of the node or of this command, are not compared, and neither are secrets.
     Diff {
         #[command(flatten)]
         config: ConfigArgs,

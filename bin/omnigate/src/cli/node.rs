@@ -9,7 +9,8 @@ use crate::failure::Failure;
 pub(super) enum NodeCommand {
     /// Print the node's id, which its peers list. Creates the node's key if there is none yet.
     Id {
-        /// The id under which it seals usage and attests to epochs: that of `rewarder.node_key`, if one is named.
+        /// Print the id under which the rewarder seals usage and attests to epochs: the id of `rewarder.node_key`, if
+        /// it is set.
         #[arg(long)]
         rewarder: bool,
         #[command(flatten)]
@@ -17,7 +18,8 @@ pub(super) enum NodeCommand {
     },
     /// Print the node's public key, which verifies its signatures. Creates the node's key if there is none yet.
     Key {
-        /// The key that seals usage and attests to epochs: `rewarder.node_key`, if one is named.
+        /// Print the key with which the rewarder seals usage and attests to epochs: `rewarder.node_key`, if it is
+        /// set.
         #[arg(long)]
         rewarder: bool,
         #[command(flatten)]

@@ -62,19 +62,19 @@ which `/readyz` reports. An invalid configuration is refused as a whole, and the
 
 Durations are written `\"5s\"` or `\"250ms\"`, sizes `\"1MiB\"` or as a number of bytes.
 
-**Paths.** A relative path in a file starts at the folder of that file: of files, folders, Unix sockets (`unix:app.sock`),
-`file:` and `sqlite:` URLs, and `${file:…}`. A relative path in a flag or a variable starts at the working folder, and
+**Paths.** A relative path in a file starts at the folder of that file. This applies to files, folders, Unix sockets
+(`unix:app.sock`), `file:` and `sqlite:` URLs, and `${file:…}`. A relative path in a flag or a variable starts at the working folder, and
 so does the default of `node.data_dir`. `sslrootcert` in `ledger.url` works as in PostgreSQL's own programs. Messages
 name the full path that was tried.
 
 **Other files.** `include = [\"conf.d/*.toml\"]`, before the first table, adds the settings of other files. `*` and `?` are
-wildcards in the name of the file, whose matches are read in the order of their names; a name without a wildcard must
+wildcards in the name of the file; matching files are read in the order of their names. A name without a wildcard must
 exist. Tables are merged and lists of tables, such as `[[gateway.route]]`, are appended, the first file first. Any other
-setting may be in one file only. Included files may include others, up to 4 deep, 256 in all, 1 MiB each and 4 MiB
-together. Changes of included files, and new files that match, are applied like changes of the first one.
+setting may be in one file only. Included files may include others, up to 4 levels deep, 256 files in total, 1 MiB each
+and 4 MiB together. Changes of included files, and new files that match, are applied like changes of the main file.
 
 **References.** `${NAME}` in a string is an environment variable, `${NAME:-text}` one with a default, and `${file:PATH}`
-the content of a file; `$${` is a plain `${`. What they stand for is never shown.
+the content of a file; `$${` is a plain `${`. Their values are never shown.
 
 ";
 

@@ -56,7 +56,7 @@ pub(crate) enum EpochCommand {
     ///
     /// Works with and without a running node, which seals each epoch by itself when it ends.
     Seal(live::SealArgs),
-    /// Have the running rewarder compute an epoch and pay it.
+    /// Make the running rewarder compute an epoch and pay it.
     Compute(live::OneArgs),
     /// Show the usage that this node has recorded, by epoch: what was used and provided, as it would survive a
     /// crash now.
@@ -66,7 +66,7 @@ pub(crate) enum EpochCommand {
     Usage(usage::UsageArgs),
     /// Show the running rewarder's state of an epoch, and its payouts.
     Show(live::OneArgs),
-    /// Compare paid epochs with the ledger, and have the running rewarder post missing batches again.
+    /// Compare paid epochs with the ledger, and make the running rewarder post missing batches again.
     ///
     /// A ledger that was restored from an older backup lacks batches of settled epochs. They are posted under their
     /// original keys, so nothing is paid twice. An epoch that was retired cannot be posted again: its
@@ -75,12 +75,13 @@ pub(crate) enum EpochCommand {
     Reconcile(reconcile::ReconcileArgs),
     /// List the latest epochs of the running rewarder.
     List(live::ListArgs),
-    /// Sign an order about an epoch and print it: hold it, release it from quarantine, or have it computed without a node.
+    /// Sign an order about an epoch and print it: hold the epoch, release it from quarantine, or compute it without a
+    /// node's snapshot.
     ///
     /// Send it to the rewarder with `epoch submit`. It is published with the epoch.
     Order(documents::OrderArgs),
-    /// Sign an objection to an epoch and print it. Send it to the rewarder, which publishes it, with
-    /// `epoch submit`.
+    /// Sign a dispute about an epoch and print it. Send it to the rewarder with `epoch submit`; the rewarder
+    /// publishes it.
     Dispute(documents::DisputeArgs),
     /// Sign an entry of the registry of payees with the actor's key, and print it.
     Consent(documents::ConsentArgs),
@@ -104,7 +105,7 @@ pub(crate) struct VerifyArgs {
     bundle: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Follow the chain of earlier epochs also if `--require` does not ask for it.
+    /// Follow the chain of earlier epochs even if `--require` does not include `chain`.
     ///
     /// Every run of ruleset 3 names the run before it. Each earlier epoch is verified as this one is, so that this takes
     /// as long as verifying all of them. A wrong link is a failure; `chain` is proved when the first run of the chain is
@@ -117,13 +118,13 @@ pub(crate) struct VerifyArgs {
     /// What must be proved, separated by commas: `policy`, `seals`, `rows`, `commitment`, `chain`, `settled`; or
     /// `none`.
     ///
-    /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names,
-    /// which is one of `--nodes`. `rows`: every row is present and was added up. `commitment`: it equals
-    /// `--commitment`, or one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one, no other run
-    /// follows any of them, and what is required of `policy`, `seals` and `rows` is proved for each. `settled`: every
-    /// payout is in `--ledger`. The default is all but the last one, and that too if a ledger is given. To verify an
-    /// epoch of ruleset 3 without the earlier ones, leave `chain` out: then nothing proves what it takes over.
-    /// Everything that is present is checked in any case.
+    /// `policy`: a key of `--policy-key` signed it. `seals`: each snapshot is sealed by the node that it names, which
+    /// is one of `--nodes`. `rows`: every row is present and was added up. `commitment`: it equals `--commitment`, or
+    /// one of `--nodes` attests to it. `chain`: the earlier runs lead to the first one, no other run follows any of
+    /// them, and what is required of `policy`, `seals` and `rows` is proved for each. `settled`: every payout is in
+    /// `--ledger`. The default is all except `settled`, which is included if `--ledger` is given. To verify an epoch of
+    /// ruleset 3 without the earlier ones, leave `chain` out: then nothing proves what it takes over. Everything that
+    /// is present is checked, whether or not it is required.
     #[arg(long, value_name = "LIST")]
     require: Option<trust::Required>,
     /// Show how this actor's payout adds up. May be repeated.
@@ -157,7 +158,7 @@ struct TrustArgs {
     /// Other users of the machine can see the command line; do not put a password into the URL.
     #[arg(long, value_name = "URL", value_parser = secret)]
     ledger: Option<Secret>,
-    /// The account of that ledger that pays.
+    /// The account of the ledger that payouts are paid from.
     #[arg(long, value_name = "ACCOUNT", default_value = "pool/rewards")]
     pool_account: AccountId,
     /// Trust what this configuration file trusts: `rewarder.policy_keys`, `rewarder.accounting_nodes`, and the node

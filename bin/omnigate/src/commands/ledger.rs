@@ -99,7 +99,7 @@ impl args::LedgerArgs {
 )]
 fn make_folder(file: &std::path::Path) -> Result<(), Failure> {
     let Some(folder) = file.parent() else { return Ok(()) };
-    let failed = |error| Failure::failed(format!("cannot make {}: {error}", folder.display()));
+    let failed = |error| Failure::failed(format!("cannot create {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(failed)
 }
 

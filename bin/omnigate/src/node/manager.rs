@@ -42,7 +42,7 @@ impl Manager {
 
     fn tell(&self, state: &str) {
         if let Err(error) = self.send(state) {
-            tracing::warn!(%error, "the service manager could not be told");
+            tracing::warn!(%error, "the service manager could not be notified");
         }
     }
 

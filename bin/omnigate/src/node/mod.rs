@@ -154,7 +154,7 @@ fn close_unused(inherited: Inherited) {
         tracing::warn!(
             name = unusable.name,
             why = unusable.why,
-            "a descriptor was passed in that is no listener"
+            "a descriptor that is not a listening socket was passed in"
         );
     }
     inherited.close_unused();

@@ -28,7 +28,7 @@ pub(super) async fn open(
     let (place, scrutiny) = (ledger.place_of_node(&node.data_dir, node.amnesia)?, ledger.scrutiny());
     let checkpoint_keys = ledger.trusted();
     if !place.is_durable() {
-        tracing::warn!("the ledger is in memory: every balance ends with this process");
+        tracing::warn!("the ledger is in memory: every balance is lost when this process ends");
     }
     let store = match &place {
         Place::Server(url) => StorePlace::Postgres(url.clone()),
@@ -110,7 +110,7 @@ pub(crate) fn open_ledger(place: &Place, scrutiny: &Scrutiny) -> Result<Arc<dyn 
     let ledger = WaitingLedger::new(place.clone(), scrutiny.clone());
     match ledger.open() {
         Err(error) if error.is_transient() || matches!(error, LedgerError::BadSetup(_)) => {
-            tracing::warn!(%error, "the node goes on without its ledger, and asks again");
+            tracing::warn!(%error, "the node continues without its ledger, and tries again");
         }
         opened => drop(opened.map_err(failed)?),
     }

@@ -16,10 +16,10 @@ use seccompiler::{
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FilterError {
     /// The filter cannot be compiled, such as for a processor that the compiler does not know.
-    #[error("the filter of system calls cannot be compiled: {0}")]
+    #[error("the system call filter cannot be compiled: {0}")]
     Compile(#[from] BackendError),
     /// The kernel does not take the filter.
-    #[error("the kernel takes no filter of system calls: {0}")]
+    #[error("the kernel does not accept the system call filter: {0}")]
     Apply(#[from] seccompiler::Error),
 }
 

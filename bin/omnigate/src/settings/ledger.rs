@@ -16,11 +16,11 @@ const MAX_KEYS: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LedgerConfig {
-    /// The database of the ledger: `sqlite:./data/ledger.db`, `memory:` for one that ends with the process, or
-    /// `postgres://user:password@host/database` for one that nodes share (epochs are then stored there too).
-    /// `sslmode` and `sslrootcert` work as in PostgreSQL's own programs; without `sslmode`, TLS is required to
-    /// other machines. If unset, it is the file `ledger.db` in `node.data_dir`; with `node.amnesia`, one of the
-    /// others must be set.
+    /// The database of the ledger: `sqlite:./data/ledger.db`, `memory:` for one that is lost when the process ends,
+    /// or `postgres://user:password@host/database` for one that nodes share (epochs are then stored there too).
+    /// `sslmode` and `sslrootcert` work as in PostgreSQL's own programs; without `sslmode`, TLS is required to other
+    /// machines. If unset, it is the file `ledger.db` in `node.data_dir`; with `node.amnesia`, one of the others must
+    /// be set.
     #[schemars(extend("x-path" = ["sqlite:"]))]
     pub(crate) url: Option<Secret>,
     /// What is verified when the ledger is opened: everything, or what follows the last checkpoint signed by one of

@@ -42,13 +42,13 @@ pub(crate) struct NodeConfig {
     /// sockets with a path and `chmod` are not restricted.
     pub(crate) sandbox: SandboxMode,
     /// Whether SIGUSR2 may start a new version of the program. With `false`, a sandboxed node cannot start any
-    /// program; otherwise a compromised node can have the system's loader run a file that it can read.
+    /// program; otherwise a compromised node can make the system's loader run a file that it can read.
     pub(crate) upgrades: bool,
     /// The time from the start of a shutdown until everything that still runs is aborted and named in the log; 1s
     /// to 60s. Service managers and orchestrators must wait at least this long before they kill the process.
     pub(crate) drain_deadline: HumanDuration,
-    /// The same for a process whose successor has taken over (SIGUSR2), if that is longer: requests in progress have
-    /// this long to finish; 1h at most.
+    /// The drain deadline of the old process after an upgrade (SIGUSR2), if it is longer than `drain_deadline`:
+    /// requests in progress have this long to finish; 1h at most.
     pub(crate) upgrade_deadline: HumanDuration,
     /// How long a drain keeps idle connections open, so that no client loses its next request; that request is
     /// answered with `Connection: close`. At most half of `drain_deadline` is used; `0s` closes idle connections at

@@ -11,16 +11,16 @@ const MAX_DEPTH: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     /// It is no JSON at this byte.
-    #[error("no JSON at byte {0}")]
+    #[error("invalid JSON at byte {0}")]
     Syntax(usize),
     /// A name stands twice in one map; readers disagree on which one counts.
-    #[error("a name stands twice before byte {0}")]
+    #[error("a name occurs twice before byte {0}")]
     Duplicate(usize),
     /// A float, a negative number, or an integer of 2⁵³ or more.
-    #[error("a number that documents of record do not use, at byte {0}")]
+    #[error("a number that these documents do not allow, at byte {0}")]
     Number(usize),
     /// Too many lists and maps inside each other.
-    #[error("too deep at byte {0}")]
+    #[error("nested too deeply at byte {0}")]
     Depth(usize),
     /// It is JSON, but not the one text that RFC 8785 allows for it.
     #[error("not in canonical form (RFC 8785)")]

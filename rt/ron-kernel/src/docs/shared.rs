@@ -20,7 +20,7 @@ pub const SHARED_METRICS: [(&str, &str, &str); 24] = [
     (
         "log_lines_suppressed_total",
         "",
-        "Lines that the log left out: one place wrote too many, or nobody read them",
+        "Log lines that were dropped: one place wrote too many, or nobody read them",
     ),
     ("http_requests_total", "route, method, status", "Requests answered"),
     ("request_latency_seconds", "route, method", "From the request's head to the response's head"),

@@ -117,7 +117,7 @@ impl Families {
         );
         kernel.register(
             "log_lines_suppressed",
-            "Lines that the log left out: one place wrote too many, or nobody read them",
+            "Log lines that were dropped: one place wrote too many, or nobody read them",
             self.log_lines_suppressed.clone(),
         );
     }

@@ -19,13 +19,13 @@ pub type Outcome = Result<u64, String>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoReload {
     /// Too many wait already.
-    #[error("{MAX_WAITING} others wait for a reload already")]
+    #[error("{MAX_WAITING} other requests already wait for a reload")]
     Busy,
     /// Nothing reloads here, or not yet.
-    #[error("this node does not follow its configuration")]
+    #[error("this node does not reload its configuration")]
     Unattended,
     /// The node stops, or the task that reloads was restarted meanwhile.
-    #[error("the node reloads nothing now: it is stopping, or was interrupted")]
+    #[error("the node cannot reload now: it is stopping, or was interrupted")]
     Stopped,
 }
 

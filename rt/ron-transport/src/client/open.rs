@@ -20,7 +20,7 @@ pub enum OpenError {
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
     /// It wants TLS, and nobody said whom to trust.
-    #[error("the server's certificate cannot be judged without a list of authorities")]
+    #[error("the server's certificate cannot be verified without a list of CA certificates")]
     NoTls,
 }
 

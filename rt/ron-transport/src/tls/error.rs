@@ -100,7 +100,7 @@ pub enum TlsError {
         path: PathBuf,
     },
     /// The file is no OCSP response, or one that says that the responder failed.
-    #[error("{} is not a successful OCSP response in DER; fetch it anew from the authority", .path.display())]
+    #[error("{} is not a successful OCSP response in DER; fetch it again from the CA", .path.display())]
     BadOcsp {
         /// The path of the file.
         path: PathBuf,
@@ -225,7 +225,7 @@ pub enum HandshakeError {
     BadServerName(String),
     /// The peer was an authority that looked for the answer to its challenge (RFC 8737), and got it. There is nothing more to
     /// say on the connection.
-    #[error("the peer had its challenge for a certificate answered")]
+    #[error("the peer's challenge for a certificate was answered")]
     Challenge,
     /// The connection broke during the handshake.
     #[error("the connection broke during the TLS handshake: {0}")]

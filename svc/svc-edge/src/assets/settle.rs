@@ -24,8 +24,8 @@ pub(crate) const UNSETTLED: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests for files that were just written",
     to: "file_settler",
-    doc: "files to be hashed once more when their time of modification has settled; one that finds no room is trusted as it is \
-          found at its next look",
+    doc: "files to be hashed once more when their time of modification has settled; a file that does not fit is hashed \
+     and trusted at its next check",
 };
 
 /// The task that hashes files again once they have settled.

@@ -103,7 +103,7 @@ impl AllowConfig {
                 .help("write it as in tiles.example.org, *.example.org or 10.0.0.7:8000");
         }
         if self.scheme == OriginScheme::Http && !self.ca_path.as_os_str().is_empty() {
-            problems.at(format!("{at}.ca_path"), "is not used, because the origin is asked in the clear");
+            problems.at(format!("{at}.ca_path"), "is not used, because the origin is contacted without TLS");
         }
     }
 }

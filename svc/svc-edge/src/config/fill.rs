@@ -24,8 +24,8 @@ pub struct FillConfig {
     /// The longest object that is stored; more is refused.
     pub max_object_bytes: ByteSize,
     /// The total size of all fetches in progress, of which one client gets at most half and one origin three
-    /// quarters, unless one object is longer; a fetch that does not fit waits within its deadline. Small objects
-    /// do not wait: all workers together may have another eighth of this size, each the same.
+    /// quarters, unless one object is longer; a fetch that does not fit waits within its deadline. Small objects do
+    /// not wait: another eighth of this size is divided equally among the workers for them.
     pub inflight_bytes: ByteSize,
     /// Fetches started per second; more are answered 429 `quota`. 0 for no limit.
     pub rps_limit: u32,

@@ -50,7 +50,9 @@ impl RootConfig {
 
     pub(super) fn check(&self, at: &str, problems: &mut Problems) {
         if self.path.as_os_str().is_empty() {
-            problems.at(at, "must name a folder").help("write \".\" for the one the node was started in");
+            problems
+                .at(at, "must name a folder")
+                .help("write \".\" for the folder of the configuration file");
         }
         if self.index.contains(['/', '\0']) {
             problems.at(format!("{at}.index"), "must be the name of a file in the folder itself");

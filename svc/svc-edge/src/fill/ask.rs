@@ -71,7 +71,7 @@ pub(super) async fn ask(
         }
         redirects += 1;
         if redirects > MAX_REDIRECTS {
-            return Err(Failure::refused(Reason::BadGateway, "the origin redirects again and again"));
+            return Err(Failure::refused(Reason::BadGateway, "the origin redirects too often"));
         }
         let hop = Stored::of(status, response.headers(), requested_at, received_at);
         at_most = at_most.min(lifetime_of_redirect(&hop));

@@ -124,7 +124,7 @@ impl Known {
     pub(super) fn answer(&self) -> Result<Arc<Entry>, Refusal> {
         match self {
             Self::Object(entry) => Ok(Arc::clone(entry)),
-            Self::Nothing(_) => Err(Refusal::new(Reason::NotFound, "the origin has nothing there")),
+            Self::Nothing(_) => Err(Refusal::new(Reason::NotFound, "the origin does not have this object")),
         }
     }
 }

@@ -32,13 +32,13 @@ pub(super) enum Failure {
     #[error("it took too long")]
     Late,
     /// It keeps sending what nobody wants any more.
-    #[error("nobody waited for it any more")]
+    #[error("no client waited for it any more")]
     Unwanted,
     /// Other fills took too long, so that it was not asked, or there was no room for what it sends.
     #[error("other fills took too long")]
     Waited,
     /// It sent more than it said.
-    #[error("it sent more than it said")]
+    #[error("it sent more bytes than it announced")]
     WentOn,
     /// It answered, but not with the object.
     #[error("it answered {status}")]

@@ -221,7 +221,7 @@ impl Lanes {
     pub(super) fn failed(&self, url: &OriginUrl, cause: &str) {
         let (health, now) = (self.health(url), self.clock.now());
         if let Some(unwritten) = health.failures.note(cause, now) {
-            tracing::warn!(origin = &*url.rule().name, cause, unwritten, "an origin gave no object");
+            tracing::warn!(origin = &*url.rule().name, cause, unwritten, "an origin returned no object");
         }
     }
 

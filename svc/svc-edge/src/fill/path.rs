@@ -16,7 +16,7 @@ pub(super) fn push_path(text: &mut String, raw: &str) -> Result<(), Refusal> {
     let begins = text.len();
     push(text, raw, Part::Path)?;
     let leads_elsewhere = text[begins..].split('/').any(|segment| matches!(segment, "." | ".."));
-    if leads_elsewhere { Err(malformed("the path has dots for a segment")) } else { Ok(()) }
+    if leads_elsewhere { Err(malformed("the path has a `.` or `..` segment")) } else { Ok(()) }
 }
 
 /// Appends a query, without its question mark, in its one spelling.

@@ -45,5 +45,5 @@ impl Visit<'_> {
 
 fn object_id(text: &str) -> Result<ObjectId, Refusal> {
     text.parse()
-        .map_err(|_| Refusal::new(Reason::Malformed, "an object is asked for by b3: and 64 hex digits"))
+        .map_err(|_| Refusal::new(Reason::Malformed, "an object is requested by b3: and 64 hex digits"))
 }

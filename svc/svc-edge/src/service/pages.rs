@@ -94,8 +94,7 @@ impl Visit<'_> {
         let named = self.request.uri.authority().cloned();
         let asked = || self.headers().get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
         let host = named.or_else(asked).filter(|host| !host.as_str().contains('@'));
-        let host = host
-            .ok_or_else(|| Refusal::new(Reason::Malformed, "the request does not say which host it asks"))?;
+        let host = host.ok_or_else(|| Refusal::new(Reason::Malformed, "the request does not name a host"))?;
         Ok(format!("{scheme}://{host}"))
     }
 }

@@ -34,10 +34,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CaError {
     /// The CA named a URL that cannot be asked.
-    #[error("the CA names a URL that cannot be asked: {0}")]
+    #[error("the CA gives a URL that cannot be used: {0}")]
     Url(#[from] HttpUrlError),
     /// The CA named a URL without TLS.
-    #[error("the CA names a URL without TLS")]
+    #[error("the CA gives a URL without TLS")]
     Exposed,
     /// The CA cannot be reached.
     #[error(transparent)]

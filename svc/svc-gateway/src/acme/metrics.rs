@@ -12,7 +12,7 @@ pub(crate) const METRICS: [MetricSpec; 3] = [
     MetricSpec {
         name: "gateway_certificate_expiry_timestamp_seconds",
         labels: "name",
-        doc: "When the certificate that clients of a name are shown expires, as Unix time; `default` is the one for other names",
+        doc: "Expiry of the certificate that is served for a name, as Unix time; `default` is the one for other names",
     },
     MetricSpec {
         name: "gateway_acme_attempts_total",
@@ -22,7 +22,7 @@ pub(crate) const METRICS: [MetricSpec; 3] = [
     MetricSpec {
         name: "gateway_acme_next_attempt_timestamp_seconds",
         labels: "name",
-        doc: "When the certificate of a name is asked for next, as Unix time",
+        doc: "Time of the next attempt to obtain the certificate of a name, as Unix time",
     },
 ];
 

@@ -59,13 +59,13 @@ pub(super) enum OrderError {
     #[error(transparent)]
     Blocking(#[from] BlockingError),
     /// The key or the request for a certificate cannot be made.
-    #[error("no request for a certificate can be made: {0}")]
+    #[error("the certificate request cannot be created: {0}")]
     Csr(#[from] rcgen::Error),
     /// It took too long.
     #[error("the CA did not finish in time")]
     Timeout,
     /// What the CA said is not ACME.
-    #[error("the CA's answer makes no sense: {}", words::bounded(&.0.to_string()))]
+    #[error("the CA's answer is invalid: {}", words::bounded(&.0.to_string()))]
     Nonsense(Error),
 }
 
@@ -142,7 +142,7 @@ impl Ca {
             let known = builder.from_key((key, PrivateKeyDer::Pkcs8(der)), self.directory()).await;
             match known.map_err(OrderError::from) {
                 Err(error) if error.is_unknown_account() => {
-                    tracing::warn!("the CA does not know the account any more: a new one is made");
+                    tracing::warn!("the CA no longer knows the account: a new one is created");
                 }
                 other => return other.map(|(account, _)| account),
             }

@@ -20,8 +20,8 @@ pub(crate) const ACME_RENEWER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "obtains certificates by ACME, one at a time, renews them ahead of their end and puts them into force; waits longer \
-          after each failure",
+    doc: "obtains certificates by ACME, one at a time, renews them before they expire and puts them into use; waits \
+     longer after each failure",
 };
 
 /// A name that a certificate is obtained for.

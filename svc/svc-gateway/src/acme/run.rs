@@ -168,7 +168,7 @@ impl Run {
         let done = done.map_err(|error| error.to_string()).and_then(|done| done.map_err(|e| e.to_string()));
         if let Err(error) = done {
             self.is_installed = false;
-            tracing::warn!(error, "certificates could not be put into force; the old ones stay");
+            tracing::warn!(error, "certificates could not be put into use; the old ones stay in use");
         }
     }
 
@@ -244,7 +244,7 @@ impl Run {
         failed.last_error = Some(error.to_string());
         let (name, next) = (&failed.name, failed.schedule.due());
         let wait = humantime::format_duration(Duration::from_secs(next.saturating_sub(now).as_secs()));
-        tracing::warn!(name, %error, %wait, "certificate not obtained; what is served stays");
+        tracing::warn!(name, %error, %wait, "certificate not obtained; the current one stays in use");
         if failure == Failure::Outage {
             self.names.iter_mut().for_each(|other| other.schedule.hold_back(next));
         }

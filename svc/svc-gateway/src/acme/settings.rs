@@ -20,7 +20,7 @@ pub enum AcmeError {
     #[error("acme: certificates are kept in node.data_dir, and node.amnesia is on; set node.amnesia = false")]
     Amnesia,
     /// There are no trusted root certificates.
-    #[error("acme: this system keeps no list of authorities where others do: name one in acme.ca_path")]
+    #[error("acme: the system's list of CA certificates was not found: set acme.ca_path")]
     NoRoots,
     /// The authorities cannot be used.
     #[error("acme.ca_path: {0}")]

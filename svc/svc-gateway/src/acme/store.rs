@@ -50,7 +50,7 @@ pub enum AcmeStoreError {
     #[error(transparent)]
     Key(#[from] FileError),
     /// The account's key is no key.
-    #[error("{} is no private key; restore it, or move it away to make a new account", .0.display())]
+    #[error("{} is not a private key; restore it, or move it away to create a new account", .0.display())]
     BadKey(PathBuf),
 }
 

@@ -41,7 +41,7 @@ impl OverloadWatch {
     pub(super) fn look(&self, counts: [Counts; Class::ALL.len()], now: Moment) {
         let mut overload = self.overload.lock();
         match overload.look(counts, now) {
-            true => self.condition.raise("tenants that ask for no more than their share are refused"),
+            true => self.condition.raise("tenants within their share are refused"),
             false if self.condition.stands() => self.condition.clear(),
             false => {}
         }

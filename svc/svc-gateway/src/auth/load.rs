@@ -45,7 +45,7 @@ pub enum AuthError {
         path: PathBuf,
     },
     /// A revocation list that is read again may not be whole.
-    #[error("{} may not be whole: {doubt}; the revocations from before stay in force. Write the list whole; to lift \
+    #[error("{} may be incomplete: {doubt}; the old revocations stay in force. Write the complete list; to lift \
         revocations on purpose, name another list in `auth.revoked`, or restart", .path.display())]
     Doubtful {
         /// The path of the file.

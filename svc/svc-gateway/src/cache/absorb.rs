@@ -35,9 +35,9 @@ pub(crate) const CACHE_FILL: ChildSpec = ChildSpec {
     kind: "cache_fill",
     plane: Plane::Data,
     stop: Stage::Workers,
-    bound: "the slots, each of which one such response holds until its last byte; those of revalidations besides",
-    doc: "reads a response that is to be stored, as fast as its server sends it, and gives it out to those who asked for it; ends two \
-          seconds after the last of them has left",
+    bound: "the slots, one of which each such response holds until its last byte, and the revalidations",
+    doc: "reads a response that is to be stored, as fast as its server sends it, and passes it to the clients that \
+     requested it; ends two seconds after the last of them has left",
 };
 
 /// How long others wait for the end of a response that they cannot be given while it arrives.

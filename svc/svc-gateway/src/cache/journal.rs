@@ -29,8 +29,8 @@ pub(crate) const CACHE_WRITES: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "cache_fill",
     to: "cache_writer",
-    doc: "responses to be written to the disk, an eighth of the cache's memory at most; what does not get in is stored in \
-          memory alone",
+    doc: "responses to be written to the disk, an eighth of the cache's memory at most; responses that do not fit are \
+     stored in memory only",
 };
 
 /// It is not on the disk.

@@ -29,8 +29,8 @@ pub(crate) const CACHE_FETCH: ChildSpec = ChildSpec {
     plane: Plane::Data,
     stop: Stage::Workers,
     bound: "the slots, each of which one such request holds",
-    doc: "asks a server for what several clients may wait for, whether or not the first of them stays; given up when none is \
-          left",
+    doc: "requests a response that several clients may wait for, even if the first of them leaves; given up when none \
+     is left",
 };
 
 /// A request that asks for everybody who wants the same.

@@ -36,7 +36,7 @@ impl ResponseCache {
         self.counts.damaged_records.inc_by(found.damaged);
         if found.damaged > 0 {
             tracing::warn!(
-                "the index of the cache was damaged: what it had is validated before it is reused"
+                "the index of the cache was damaged: stored responses are revalidated before they are reused"
             );
         }
         let objects = Arc::clone(&disk.objects);

@@ -42,7 +42,7 @@ pub(crate) const CACHE_REVALIDATE: ChildSpec = ChildSpec {
     kind: "cache_revalidate",
     plane: Plane::Data,
     stop: Stage::Workers,
-    bound: "64, of which a tenant has at most half of what others leave; what is beyond is validated by a later request",
+    bound: "64, of which a tenant has at most half of what others leave; beyond that, a later request revalidates",
     doc: "revalidates a stale response that was served, in the background, and stores the result",
 };
 

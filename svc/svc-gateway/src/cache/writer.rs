@@ -135,7 +135,7 @@ impl Writer {
             Ok(outcome) => outcome,
             Err(error) => {
                 // Nothing was done, or not all of it: the removals are begun again.
-                self.work.condition.raise(format!("responses are stored in memory alone: {error}"));
+                self.work.condition.raise(format!("responses are stored in memory only: {error}"));
                 tokio::time::sleep(TRY_EVERY).await;
                 self.work.journal.try_again();
                 return false;
@@ -146,7 +146,7 @@ impl Writer {
             Ok(()) => {}
             Err(why) => {
                 self.paused_until = now.after(PAUSE);
-                self.work.condition.raise(format!("responses are stored in memory alone: {why}"));
+                self.work.condition.raise(format!("responses are stored in memory only: {why}"));
             }
         }
         self.work.journal.settle(&removals);
@@ -175,5 +175,5 @@ impl Writer {
 
 /// Why responses are stored in memory alone.
 pub(super) fn reason(error: &CacheStoreError) -> String {
-    format!("responses are stored in memory alone: {error}")
+    format!("responses are stored in memory only: {error}")
 }

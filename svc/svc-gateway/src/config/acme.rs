@@ -40,7 +40,7 @@ pub struct AcmeConfig {
     pub agree_tos: bool,
     /// The CA: `letsencrypt`, `letsencrypt-staging` for tests, or the URL of another CA's directory.
     pub directory: String,
-    /// The address at which the CA may reach you; empty for none. It is sent when the account is made.
+    /// The address at which the CA may reach you; empty for none. It is sent when the account is created.
     pub email: String,
     /// The DNS names, each with a certificate of its own, 100 at most; `*.example.org` needs `dns-01`. Empty for the
     /// exact host names of the routes.
@@ -60,8 +60,8 @@ pub struct AcmeConfig {
     pub eab_key_id: String,
     /// The HMAC key that belongs to `eab_key_id`, in base64url.
     pub eab_hmac_key: Secret,
-    /// How long before its end a certificate is renewed; `0s` for a third of its lifetime. Never in the first half of
-    /// its lifetime. A CA that suggests a time (RFC 9773) is followed if that is earlier.
+    /// How long before its end a certificate is renewed; `0s` for a third of its lifetime. It is never renewed in the
+    /// first half of its lifetime. If the CA suggests an earlier time (RFC 9773), that time is used.
     pub renew_before: HumanDuration,
 }
 

@@ -16,11 +16,11 @@ const MAX_REALM: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BasicAuthConfig {
-    /// The file of users: a line `name:hash` for each, as `omnigate password NAME` and `htpasswd -B` print it, with a hash of
-    /// bcrypt or argon2id. Every reload reads it anew. 1 MiB and 10,000 users at most.
+    /// The file of users: a line `name:hash` for each, as `omnigate password NAME` and `htpasswd -B` print it, with a
+    /// hash of bcrypt or argon2id. Every reload reads it again. 1 MiB and 10,000 users at most.
     #[schemars(with = "PathSetting")]
     pub users_path: PathBuf,
-    /// What browsers say that the password is for.
+    /// The realm: what the password is for, as browsers may show it.
     #[serde(default = "realm")]
     pub realm: String,
     /// A field in which servers get the user's name, such as `x-user`; empty for none. What clients send under this name is

@@ -94,10 +94,10 @@ pub struct DrrConfig {
 pub struct QuotasConfig {
     /// Requests per second of one client address; 0 for no limit. An IPv6 /64 counts as one address.
     pub per_ip_rps: u32,
-    /// Refusals a second of one client address, because its own rate, that of its tenant or that of its capability is used up;
-    /// an address that is refused more often is turned away: its connections end, and new ones are closed unread. This lasts a
-    /// second, and twice as long, up to twelve seconds, each time that the address floods again within 30 seconds. 0 for no
-    /// limit, and there is none without `per_ip_rps`.
+    /// Refusals per second of one client address, because its own rate or that of its tenant or capability is used up.
+    /// An address with more refusals is blocked: its connections are closed, and new ones are closed unread. A block
+    /// lasts one second. It doubles, up to twelve seconds, each time that the address floods again within 30 seconds. 0
+    /// for no limit; without `per_ip_rps` there is none.
     pub refusals_rps: u32,
     /// Requests per second with one capability token; 0 for no limit.
     pub per_cap_rps: u32,

@@ -25,7 +25,7 @@ pub enum TenantSource {
 
 /// The text names no source of tenants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no source of tenants: write capability, cert, ip, header:<name> or jwt:<claim>")]
+#[error("`{0}` is not a source of tenants: write capability, cert, ip, header:<name> or jwt:<claim>")]
 pub struct UnknownSource(String);
 
 impl FromStr for TenantSource {

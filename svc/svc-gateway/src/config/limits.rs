@@ -47,8 +47,8 @@ pub struct LimitsConfig {
     /// Concurrent streams on an HTTP/2 connection. At worst, a connection that uploads and downloads on all of them
     /// holds this × 160 KiB, 32 KiB of it for uploads in tiny frames.
     pub h2_streams: u32,
-    /// Streams that an HTTP/2 client may open and reset before the gateway has processed them; more close its
-    /// connection.
+    /// Streams that an HTTP/2 client may open and reset before the gateway has processed them; beyond that, its
+    /// connection is closed.
     pub h2_pending_resets: usize,
     /// The longest body of a request, as sent; more is answered 413 `body_cap`.
     pub max_body_bytes: ByteSize,

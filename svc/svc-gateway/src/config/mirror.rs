@@ -15,17 +15,17 @@ const MAX_BODY: ByteSize = ByteSize::mib(1);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MirrorConfig {
-    /// The upstream that gets the copies; none that the route's own requests go to.
+    /// The upstream that gets the copies; it must not be one that the route's own requests go to.
     pub upstream: String,
     /// How many of the route's requests are copied, in percent.
     #[serde(default = "all")]
     pub percent: f64,
-    /// The longest body that is copied, 1 MiB at most; requests with longer ones, and with bodies that are not read before they
-    /// are forwarded (see `limits.buffer_body_bytes`), are not.
+    /// The longest body that is copied, 1 MiB at most; requests with longer bodies, or with bodies that are not read
+    /// before they are forwarded (see `limits.buffer_body_bytes`), are not copied.
     #[serde(default = "small")]
     pub max_body_bytes: ByteSize,
-    /// Copies that may be on their way at a time; no more are made until one has ended. 4096 at most. Takes at most
-    /// this times `max_body_bytes` of memory.
+    /// The maximum number of copies in progress; further requests are not copied until one has finished. 4096 at
+    /// most. Takes at most this times `max_body_bytes` of memory.
     #[serde(default = "some")]
     pub max_inflight: u32,
 }

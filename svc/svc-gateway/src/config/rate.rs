@@ -16,12 +16,12 @@ const MAX_PER: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RouteRateConfig {
-    /// How many requests, at least 1.
+    /// The number of requests that are allowed in the time `per`, at least 1.
     pub requests: u32,
-    /// In how much time, from 1ms to 24h.
+    /// The period of the limit, from 1ms to 24h.
     #[serde(default = "one_second")]
     pub per: HumanDuration,
-    /// How many may come at once; 0 for as many as `requests`.
+    /// The number of requests that may arrive at once; 0 for as many as `requests`.
     #[serde(default)]
     pub burst: u32,
     /// Whose requests are counted together: those of one `client` address, or `all`.

@@ -27,9 +27,10 @@ pub struct RouteConfig {
     /// A prefix of the request's path, beginning with `/`. It matches whole segments: `/api` matches `/api/x`, not
     /// `/apix`. The longest prefix wins; among equal ones, the more specific: by host, then methods, then headers.
     pub path: String,
-    /// A regular expression that the whole path must match, besides beginning with `path`: `/users/([0-9]+)/photos`. It
-    /// sees the path decoded once, without empty segments and `;parameters`, and without a slash at the end. Among
-    /// routes with the same `path`, those with an expression come first. 1 KiB at most; matching takes linear time.
+    /// A regular expression that the whole path must match, in addition to `path`: `/users/([0-9]+)/photos`. It is
+    /// matched against the path decoded once, without empty segments and `;parameters`, and without a slash at the end.
+    /// Among routes with the same `path`, those with an expression come first. 1 KiB at most; matching takes linear
+    /// time.
     #[serde(default)]
     pub path_regex: String,
     /// The upstream's name.
@@ -47,10 +48,12 @@ pub struct RouteConfig {
     /// Only for these hosts: names, or `*.` and a name to cover exactly one label. Ports are not compared.
     #[serde(default)]
     pub host: Vec<String>,
-    /// Also for hosts that match one of these regular expressions as a whole, in any case: `(www|shop)[0-9]*\\.example\\.org`.
+    /// Also for hosts that one of these regular expressions matches as a whole, ignoring case:
+    /// `(www|shop)[0-9]*\\.example\\.org`.
     #[serde(default)]
     pub host_regex: Vec<String>,
-    /// Only for these methods; others are answered 405. `GET` includes `HEAD`. Without any: all but `TRACE` and `TRACK`.
+    /// Only for these methods; others are answered 405. `GET` includes `HEAD`. If empty, all methods except `TRACE` and
+    /// `TRACK`.
     #[serde(default)]
     pub methods: Vec<String>,
     /// Only with these header fields: `{ x-version = "2" }` for a value, `{ regex = "2\\.[0-9]+" }` for a regular
@@ -91,8 +94,8 @@ pub struct RouteConfig {
     /// A timeout shorter than the upstream's.
     #[serde(default)]
     pub timeout: Option<HumanDuration>,
-    /// A rate of the route's own, besides those of `[gateway.quotas]`: `{ requests = 5, per = "1m" }`. Requests beyond it are
-    /// answered 429.
+    /// A rate limit of this route, in addition to those in `[gateway.quotas]`: `{ requests = 5, per = "1m" }`. Requests
+    /// beyond it are answered 429.
     #[serde(default)]
     pub rate: Option<RouteRateConfig>,
     /// The longest request body, instead of the gateway's limit.
@@ -213,10 +216,11 @@ pub struct HeaderRulesConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedirectConfig {
-    /// `https` sends those who come in the clear to the same place over HTTPS. All others send everybody: an origin such as
-    /// `https://www.example.org` to the same path and query there; a URL or a path such as `/new/{rest}{query}` to that place.
-    /// `{path}` is the path as it came, `{rest}` what follows the route's `path`, `{query}` the query with its `?`, and `{host}`
-    /// the host without its port. With `path_regex`, `{1}` and `{name}` stand for its groups.
+    /// `https` redirects requests without TLS to the same URL over HTTPS. Any other target redirects every request: an
+    /// origin such as `https://www.example.org` to the same path and query there; a URL or a path such as
+    /// `/new/{rest}{query}` to exactly that target. `{path}` is the path as received, `{rest}` the part after the
+    /// route's `path`, `{query}` the query with its `?`, and `{host}` the host without its port. With `path_regex`,
+    /// `{1}` and `{name}` stand for its groups.
     pub to: String,
     /// 301, 302, 307 or 308.
     #[serde(default = "permanent")]

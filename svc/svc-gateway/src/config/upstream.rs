@@ -51,8 +51,8 @@ pub struct UpstreamConfig {
     /// Timeout for connecting to one server, including TLS; then the next server is tried.
     pub connect_timeout: HumanDuration,
     /// The maximum number of connections to one server, over all cores. Streams hold at most half of them, and one
-    /// tenant at most half as many as are free of these. Set it to at least twice `fair_queue.max_inflight`, so
-    /// that requests always find connections beside streams.
+    /// tenant at most half as many of these as are free. Set it to at least twice `fair_queue.max_inflight`, so that
+    /// requests always find connections beside streams.
     pub max_conns: usize,
     /// Requests that may wait for one of the `max_conns` connections, per server; more are answered 429. Tenants take turns.
     pub max_waiting: usize,

@@ -113,7 +113,7 @@ impl Account {
 }
 
 fn has_its_part() -> Refusal {
-    Refusal::new(Reason::Busy, "this tenant has as much being decoded as it may").retry_after(RETRY)
+    Refusal::new(Reason::Busy, "this tenant has used up its memory for decoding").retry_after(RETRY)
 }
 
 fn used_up() -> Refusal {

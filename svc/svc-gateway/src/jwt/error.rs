@@ -15,19 +15,19 @@ pub enum JwtError {
     #[error("the token is not signed with an algorithm of its key")]
     Algorithm,
     /// It asks for extensions that nobody here knows.
-    #[error("the token has critical extensions that are not known here")]
+    #[error("the token has unknown critical extensions")]
     Critical,
     /// Nobody known signed it; the keys are asked for again.
     #[error("the token is signed by an unknown key")]
     UnknownKey,
     /// No keys have been fetched yet, or the issuer has withdrawn all of them.
-    #[error("no key to verify the token with is known")]
+    #[error("there is no key to verify the token with")]
     NoKeys,
     /// The signature is not the key's.
     #[error("the token's signature does not verify")]
     Signature,
     /// It lacks a claim that is needed, or the claim is of the wrong type.
-    #[error("the token's claim `{0}` is missing or not what it should be")]
+    #[error("the token's claim `{0}` is missing or invalid")]
     Claim(&'static str),
     /// The token has expired.
     #[error("the token has expired")]

@@ -37,8 +37,8 @@ pub const VERIFIER_KEY_REFRESHER: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "fetches each issuer's keys on their own, at an interval and when a token names an unknown one; keeps the old \
-          keys while that fails",
+    doc: "fetches the keys of each issuer separately, at an interval and when a token names an unknown key; keeps the \
+     old keys while that fails",
 };
 
 /// A handle on the running refresher.

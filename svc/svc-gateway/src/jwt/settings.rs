@@ -38,7 +38,7 @@ pub enum SettingsError {
     #[error("jwks_ca_path: {0}")]
     Tls(#[from] TlsError),
     /// There are no trusted root certificates.
-    #[error("this system keeps no list of authorities where others do: name one in jwks_ca_path")]
+    #[error("the system's list of CA certificates was not found: set jwks_ca_path")]
     NoRoots,
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn back(
     let status = response.status();
     let switched = status == StatusCode::SWITCHING_PROTOCOLS;
     if switched && !is_agreed(response.headers(), upgrade) {
-        return Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols unasked"));
+        return Err(Refusal::new(Reason::BadGateway, "the upstream switched protocols without a request"));
     }
     let headers = response.headers_mut();
     let mut fields = Fields::default();

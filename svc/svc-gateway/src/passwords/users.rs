@@ -30,7 +30,7 @@ pub enum UsersError {
     #[error(transparent)]
     File(#[from] FileError),
     /// It is no text.
-    #[error("{} is no file of users: it is not UTF-8 text", .path.display())]
+    #[error("{} is not a file of users: it is not UTF-8 text", .path.display())]
     NotText {
         /// The file of users that could not be used.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum UsersError {
         path: PathBuf,
     },
     /// It has no users.
-    #[error("{} has no users, so nobody could pass; `omnigate password NAME` prints a line", .path.display())]
+    #[error("{} has no users, so nobody could log in; `omnigate password NAME` prints a line", .path.display())]
     Empty {
         /// The file of users that could not be used.
         path: PathBuf,

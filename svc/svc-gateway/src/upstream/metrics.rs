@@ -46,7 +46,8 @@ pub(crate) const METRICS: [MetricSpec; 8] = [
     MetricSpec {
         name: "upstream_mirrored_requests_total",
         labels: "upstream, outcome",
-        doc: "Copies of requests to upstreams of a mirror: answered, failed, or not made because too many were on their way (busy) or the body was too long (too_large)",
+        doc: "Copies of requests to upstreams of a mirror: answered, failed, or not sent because too many were in \
+         progress (busy) or the body was too long (too_large)",
     },
     MetricSpec {
         name: "upstream_sticky_requests_total",

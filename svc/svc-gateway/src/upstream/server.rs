@@ -271,10 +271,10 @@ impl Server {
         }
     }
 
-    /// Writes that it is left out for a while, and why.
+    /// Writes that the server is ejected for a while, and why.
     pub(super) fn tell_ejected(&self) {
         let (upstream, server, cause) = (&*self.upstream, &self.endpoint, &*self.cause());
-        tracing::warn!(upstream, %server, cause, "it is left out for a while");
+        tracing::warn!(upstream, %server, cause, "the server is ejected for a while");
     }
 
     fn cause(&self) -> Arc<str> {

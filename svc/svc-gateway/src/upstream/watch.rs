@@ -38,8 +38,8 @@ pub(crate) const UPSTREAM_WATCH: TaskSpec = TaskSpec {
     plane: Plane::Control,
     restart: Restart::usual(Escalation::Degrade(Effect::Report)),
     stop: Stage::Support,
-    doc: "checks the health of upstream servers and looks host names up again, at most 32 of each at once, of which one \
-          upstream has half of what the others leave; reports upstreams that have no usable server",
+    doc: "checks the health of upstream servers and resolves host names again, at most 32 of each at once, of which \
+     one upstream has at most half of what the others leave; reports upstreams that have no usable server",
 };
 
 /// Requests waiting for a connection to a server that may have no more.
@@ -49,7 +49,8 @@ pub(crate) const WAITING_QUEUE: QueueSpec = QueueSpec {
     policy: Policy::RejectNew,
     from: "requests whose server has `max_conns` connections",
     to: "connections that come free, on any core",
-    doc: "tenants take turns, within the request's deadline, and the one with the most waiting makes room; one per server, `max_waiting` long",
+    doc: "tenants take turns, within the request's deadline; when it is full, a request of the tenant with the most is \
+     refused; one queue per server, `max_waiting` long",
 };
 
 /// Starts the task of health checks and name resolution.
@@ -226,7 +227,7 @@ impl Work {
                     Ok(addresses) => group.set_addresses(endpoint, &addresses),
                     // The old addresses are better than none.
                     Err(error) => {
-                        tracing::warn!(upstream = group.name, name, %error, "a name was not looked up");
+                        tracing::warn!(upstream = group.name, name, %error, "a name was not resolved");
                     }
                 }
                 group.tools.clock.now().after(every)

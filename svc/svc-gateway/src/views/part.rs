@@ -126,7 +126,7 @@ impl<S: UpstreamSender> Drop for Held<'_, S> {
 
 /// What the client of a view is told for which there is no memory.
 pub(crate) fn no_memory() -> Refusal {
-    Refusal::new(Reason::Busy, "too many answers wait to be read").retry_after(WHEN_READ)
+    Refusal::new(Reason::Busy, "too many responses are unread").retry_after(WHEN_READ)
 }
 
 impl Part {

@@ -46,13 +46,13 @@ impl Route {
             return Ok(Self::Publish(topic));
         }
         if *method != Method::GET {
-            return Err(Refusal::new(Reason::MethodNotAllowed, "GET and POST are taken here"));
+            return Err(Refusal::new(Reason::MethodNotAllowed, "use GET or POST"));
         }
         let of = |pattern: &str, make: fn(Filter) -> Self| filter(pattern, uri.query()).map(make);
         match rest.rsplit_once('/') {
             Some((pattern, "events")) => of(pattern, Self::Events),
             Some((pattern, "ws")) => of(pattern, Self::Socket),
-            _ => Err(Refusal::new(Reason::NotFound, "a topic is heard of at its /events or /ws")),
+            _ => Err(Refusal::new(Reason::NotFound, "subscribe to a topic at its /events or /ws")),
         }
     }
 }

@@ -294,7 +294,7 @@ impl Session {
                     return self.subscribe(socket, caller, number, &filter, after).await.map(Some);
                 }
             }
-            Ok(Op::Auth(_)) => Err((None, Refusal::new(Reason::Conflict, "a token was shown already"))),
+            Ok(Op::Auth(_)) => Err((None, Refusal::new(Reason::Conflict, "a token was already presented"))),
             Err(Wrong { number, refusal }) => Err((number, refusal)),
         };
         match done {

@@ -35,10 +35,12 @@ pub static API_TOPOLOGY: Topology = Topology {
     purpose: "Publish and subscribe for applications: HTTP, event streams and WebSockets, by capability tokens.",
     last_reviewed: "2026-11-18",
     invariants: &[
-        "Nothing is published, and nothing is heard of, without a token that covers the topic, or on this machine alone.",
-        "A web page of an origin that is not listed reaches nothing.",
-        "Each subscriber has a box of its own, bounded in events and bytes; one that does not read delays nobody and is told what it missed.",
-        "A token that expires or is revoked ends what was opened with it, within the time between two signs of life.",
+        "Publishing and subscribing need a token that covers the topic; without tokens, they work only on this \
+         machine.",
+        "Requests of web pages from origins that are not listed are refused.",
+        "Each subscriber has its own queue, bounded in events and bytes; a subscriber that does not read delays nobody \
+         and is told how many events it missed.",
+        "When a token expires or is revoked, the streams that were opened with it end within one keep-alive interval.",
         "Subscribers are bounded on the node, by address and by token; publications by token, by address and by how many wait.",
         "Each token, or each address without one, has a share of the topics and of the patterns that peers are told of.",
     ],
@@ -50,8 +52,10 @@ pub static API_TOPOLOGY: Topology = Topology {
     metrics: &METRICS,
     trade_offs: &[
         "A WebSocket is read and written by one task, beside the one of its connection: a byte is copied once more, and the HTTP server stays as it is.",
-        "A pattern means the topics that this node and its neighbours take part in; topics that nobody here has heard of are not looked for.",
-        "Where a subscriber of several topics was is one number for each core, so how many it missed is told as at most so many.",
+        "A pattern matches topics that this node and its neighbours participate in, and topics that become known \
+         through announced patterns.",
+        "The position of a subscriber to several topics is one number for each core, so the number of missed events is \
+         an upper bound.",
     ],
 };
 

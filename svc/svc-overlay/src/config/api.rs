@@ -44,7 +44,7 @@ pub struct ApiConfig {
     /// `token`: callers present a capability token, which is verified with the root keys in `[auth]`. `none`:
     /// callers need no token; allowed only on addresses of this machine.
     pub auth: ApiAuth,
-    /// Origins of web pages that may use it besides its own: `"https://chat.example"`; `"*"` for all.
+    /// Origins of web pages, besides its own, that may use this listener: `"https://chat.example"`; `"*"` for all.
     pub allow_origins: Vec<String>,
     /// Concurrent subscribers, by event streams and WebSockets. Each takes a connection and up to `box_bytes`.
     pub max_subscribers: usize,

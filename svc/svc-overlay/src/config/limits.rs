@@ -123,11 +123,11 @@ pub struct GossipConfig {
     pub relay_fanout: usize,
     /// Publications of one topic in flight to one peer; beyond it they are announced instead of pushed.
     pub burst_budget_frames: u32,
-    /// The most bytes of an object in one frame; at most 64KiB.
+    /// The maximum number of bytes of an object in one frame; at most 64KiB.
     pub chunk_bytes: ByteSize,
     /// The longest frame that is accepted; 128KiB to 1MiB. Two peers use the smaller of their limits.
     pub max_frame_bytes: ByteSize,
-    /// Whether frames have checksums where the peer wants them too; TLS has its own.
+    /// Whether frames have checksums, if the peer has this setting too; TLS protects its connections anyway.
     pub checksums: bool,
     /// What a full queue to a peer does with one more publication: `reject_new` or `drop_oldest`.
     pub egress_policy: EgressPolicy,
@@ -157,7 +157,8 @@ pub struct GossipConfig {
     pub retain_events: usize,
     /// Bytes of kept events, for each topic that has a local subscriber or that `topics` lists.
     pub retain_bytes: ByteSize,
-    /// Bytes of kept events, for all topics on each core; beyond it, the topic that keeps the most keeps fewer.
+    /// Bytes of kept events, for all topics on each core; beyond it, the oldest events of the topic that keeps the
+    /// most are dropped.
     pub retain_all_bytes: ByteSize,
 }
 
@@ -198,7 +199,7 @@ impl GossipConfig {
             problems.at("gossip.max_frame_bytes", format!("must be {MIN_FRAME} to {MAX_FRAME}"));
         }
         if self.chunk_bytes == ByteSize::bytes(0) || self.chunk_bytes > MAX_CHUNK {
-            problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and more than nothing"));
+            problems.at("gossip.chunk_bytes", format!("must be at most {MAX_CHUNK}, and greater than zero"));
         }
         if self.pattern_hops > oap::PATTERN_HOPS_MAX {
             problems.at("gossip.pattern_hops", format!("must be at most {}", oap::PATTERN_HOPS_MAX));
@@ -253,7 +254,8 @@ impl GossipConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransportConfig {
-    /// Connections in all; more are refused. At most a quarter of the files that the process may open is used.
+    /// The maximum number of connections; further ones are refused. At most a quarter of the files that the process
+    /// may open is used.
     pub max_conns: usize,
     /// The maximum number of connections from one address; 0 means a quarter of `max_conns`. An IPv6 /64 counts as
     /// one address.

@@ -34,7 +34,7 @@ pub struct PeerAddr {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerAddrError {
     /// What stands before `@` is no node's id.
-    #[error("before `@` stands the id of a node: `b3:` and 64 lower-case hexadecimal digits")]
+    #[error("before `@` there must be the id of a node: `b3:` and 64 lower-case hexadecimal digits")]
     Id,
     /// What stands behind it is no place.
     #[error("write b3:<node id>@host:port, b3:<node id>@quic://host:port or b3:<node id>@unix:/path: {0}")]

@@ -469,7 +469,7 @@ impl Shard {
                 Action::SetTimer { at } => self.timer = Some(at),
                 Action::Outlived { incarnation } => self.outlived(incarnation),
                 Action::SubscribeRefused { topic } => {
-                    tracing::warn!(%topic, "there are too many topics to take part in this one");
+                    tracing::warn!(%topic, "there is no room to participate in this topic");
                     self.subscribers.refuse(&topic);
                     self.subscribers.end(&topic);
                 }
@@ -553,14 +553,14 @@ impl Shard {
         self.shared.metrics.outlived.inc();
         tracing::warn!(
             incarnation,
-            "peers know a later life of this node: its clock went back and it kept no count; it goes on after that life"
+            "peers know a later incarnation of this node: its clock was set back and its count was lost; it continues after that incarnation"
         );
     }
 
     fn misbehaved(&self, peer: PeerKey, code: ErrorCode, rule: &'static str) {
         self.shared.metrics.rejected(reject_label(code));
         if let Some(peer) = self.peers.get(peer.0 as usize).and_then(Option::as_ref) {
-            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer said what no honest peer says: {rule}");
+            tracing::warn!(peer = %peer.conn.peer, code = code.name(), "a peer broke a rule that no correct peer breaks: {rule}");
             peer.conn.dismiss(code, rule);
         }
     }

@@ -36,13 +36,13 @@ pub enum ObjectError {
     #[error("the session with the peer has ended")]
     Broken,
     /// A peer said nothing for too long.
-    #[error("the peer said nothing for too long")]
+    #[error("the peer was silent for too long")]
     Silent,
     /// Too much is going on, here or there.
-    #[error("too much is going on; try again later")]
+    #[error("too many transfers are in progress; try again later")]
     Busy,
     /// It is larger than is taken, here or there.
-    #[error("the object is larger than is taken")]
+    #[error("the object is larger than allowed")]
     TooLarge,
     /// There is no session with that peer.
     #[error("there is no session with {0}")]

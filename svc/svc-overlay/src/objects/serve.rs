@@ -154,7 +154,7 @@ impl From<StoreError> for Failed {
             StoreError::Write(WriteError::Full) | StoreError::Blocking(BlockingError::Busy) => busy,
             StoreError::Blocking(BlockingError::Stopped) => Fault::new(ErrorCode::Draining, "the node stops"),
             StoreError::Read(_) | StoreError::Write(_) | StoreError::Blocking(_) => {
-                tracing::warn!(%error, "the store failed a peer");
+                tracing::warn!(%error, "the store failed during a transfer with a peer");
                 Fault::new(ErrorCode::Internal, "the store failed")
             }
         })

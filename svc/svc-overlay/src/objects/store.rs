@@ -180,7 +180,7 @@ fn looked_at<T>(cas: &Cas, id: ObjectId, read: Result<T, ReadError>) -> Result<T
     if let Err(ReadError::Corrupt { .. }) = read {
         match cas.quarantine(id) {
             Ok(fate) => tracing::warn!(%id, ?fate, "an object of the store seems damaged"),
-            Err(error) => tracing::error!(%id, %error, "a damaged object could not be set aside"),
+            Err(error) => tracing::error!(%id, %error, "a damaged object could not be quarantined"),
         }
     }
     read

@@ -68,7 +68,7 @@ pub(crate) enum NoSession {
     #[error("the peer refused with {}: {}", .0.code.name(), .0.detail)]
     RefusedThere(Fault),
     /// There were too many handshakes, and this was the oldest of the address that had the most.
-    #[error("a newcomer took its place among the handshakes")]
+    #[error("it was closed to make room for another handshake")]
     Displaced,
     /// The handshake took too long.
     #[error("the handshake took too long")]
@@ -207,7 +207,7 @@ fn expect(settings: &Settings, wire: &Wire, began: &Began) -> Result<(), NoSessi
         Began::Here { expected: Some(expected), .. }
             if settings.security != Security::Plaintext && proven != Some(*expected) =>
         {
-            Err(NoSession::refused(ErrorCode::Unauth, "another node was looked for"))
+            Err(NoSession::refused(ErrorCode::Unauth, "another node was expected"))
         }
         _ => Ok(()),
     }
@@ -228,7 +228,7 @@ fn judge(
     }
     let ip = match began {
         Began::Here { expected: Some(expected), .. } if *expected != theirs.node => {
-            return unauth("another node was looked for");
+            return unauth("another node was expected");
         }
         Began::Here { .. } => None,
         Began::There(peer) => peer.addr.map(|addr| addr.ip()),

@@ -71,7 +71,7 @@ impl Feed {
     /// A viewer's stream, from the next look on.
     pub(super) fn open(&self, scope: &Scope) -> Result<Response, Refusal> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Refusal::new(Reason::Busy, format!("{MAX_VIEWERS} watch the console already"))
+            Refusal::new(Reason::Busy, format!("{MAX_VIEWERS} viewers watch the console already"))
                 .retry_after(BUSY_RETRY)
         })?;
         let viewer =

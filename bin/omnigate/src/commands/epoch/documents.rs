@@ -59,7 +59,7 @@ pub(crate) struct DisputeArgs {
     /// The objection to publish.
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// The file with the secret key of the actor, of a node that counts usage, or of a policy signer.
+    /// The file with the secret key of the actor, of an accounting node, or of a policy signer.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
 }

@@ -41,7 +41,8 @@ pub(crate) struct SealArgs {
     /// The number of the epoch.
     #[arg(value_parser = clap::value_parser!(u64).range(..1 << 53))]
     epoch: u64,
-    /// Seal the rows in this file, lines as in a bundle or a Parquet file, instead of what this node has counted.
+    /// Seal the rows in this file (lines as in a bundle, or a Parquet file) instead of the usage that this node has
+    /// counted.
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
 }

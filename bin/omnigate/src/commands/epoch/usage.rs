@@ -30,7 +30,7 @@ pub(crate) struct UsageArgs {
     /// Show quarantined usage: it arrived after its epoch was sealed (`late`), or the clock was wrong (`clock`).
     #[arg(long, conflicts_with = "epoch")]
     quarantined: bool,
-    /// Book the quarantined usage in this epoch: the present one, or the next.
+    /// Assign the quarantined usage to this epoch: the current one, or the next.
     #[arg(long, value_name = "EPOCH", requires = "quarantined", value_parser = clap::value_parser!(u64).range(..1 << 53))]
     book_in: Option<u64>,
     /// Print the result as JSON.

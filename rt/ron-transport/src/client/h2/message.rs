@@ -25,7 +25,7 @@ use crate::{
 
 /// An answer that is malformed by RFC 9113, 8.2.1.
 #[derive(Debug, thiserror::Error)]
-#[error("the value of a field in the server's answer begins or ends with a blank")]
+#[error("the value of a field in the server's answer begins or ends with whitespace")]
 pub(super) struct BlanksAround;
 
 /// Fields that belong to an HTTP/1.1 connection.

@@ -80,8 +80,8 @@ pub struct HealthConfig {
     pub timeout: HumanDuration,
     /// Consecutive successes until an unhealthy server is used again.
     pub healthy_after: u32,
-    /// Consecutive failures until a healthy server is taken out of use. The very first health check takes effect
-    /// alone.
+    /// Consecutive failures until a healthy server is taken out of use. The very first health check takes effect at
+    /// once.
     pub unhealthy_after: u32,
 }
 

@@ -27,11 +27,11 @@ pub struct StickyConfig {
     /// The secret that cookies are made with, at least 16 bytes: the same on all nodes in front of the same servers.
     /// If unset, a random one that lasts as long as the process.
     pub secret: Option<Secret>,
-    /// Instead of `cookie`, what decides about the server (consistent hashing): `client` for the client's address,
-    /// `path`, `header:<name>` or `cookie:<name>`. Requests without it go to any server.
+    /// Instead of `cookie`, the value whose hash selects the server (consistent hashing): `client` for the client's
+    /// address, `path`, `header:<name>` or `cookie:<name>`. Requests without it go to any server.
     pub hash: String,
-    /// With `hash`, how much of its share of the upstream's requests a server may have at a time; beyond it,
-    /// requests go to the next server of their hash. 1.05 to 100.
+    /// With `hash`, how many times its share of the upstream's requests in progress a server may have; beyond it,
+    /// requests go to the next server for their hash. 1.05 to 100.
     pub max_load: f64,
 }
 

@@ -49,8 +49,9 @@ pub struct UpstreamTlsConfig {
     /// The client certificate's PEM private key, mode 0600, or 0640 for a group that this process is in.
     #[schemars(with = "PathSetting")]
     pub key_path: PathBuf,
-    /// SHA-256 fingerprints of the servers' certificates, such as `["sha256:9F:86:…"]`; empty for none. Servers that show one of
-    /// these are believed whoever signed it, whatever its names and dates, and no others are. 64 at most.
+    /// SHA-256 fingerprints of the servers' certificates, such as `["sha256:9F:86:…"]`; empty for none. A server is
+    /// trusted if it presents one of these, whoever signed it and whatever its names and dates; all other servers are
+    /// refused. 64 at most.
     pub pin: Vec<String>,
     /// The name in the servers' certificates if it is not the host in their URLs; empty for that host.
     pub server_name: String,

@@ -249,7 +249,7 @@ impl Shard {
         }
         self.refused.insert(topic.clone());
         self.shared.metrics.topic_refused(TopicLimit::Application);
-        tracing::warn!(%topic, "there are too many topics to take part in one more that a pattern means");
+        tracing::warn!(%topic, "there is no room to participate in one more topic that a pattern matches");
         self.subscribers.refuse(topic);
     }
 
