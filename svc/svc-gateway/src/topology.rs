@@ -84,6 +84,8 @@ pub static TOPOLOGY: Topology = Topology {
         "Over HTTP/1.1 a request is written from where it stands, and is still there for another try; over HTTP/2 its head is \
          copied, because the library keeps what it sends.",
         "What all cores know of a server is a handful of atomics that every request changes.",
+        "A worker owns a core's connections, so there are as many as `node.cores`, and not eight at most.",
+        "Full queues are counted by queue; `http_requests_total` with the status 429 tells on which routes.",
     ],
 };
 

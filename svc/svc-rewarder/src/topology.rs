@@ -190,6 +190,7 @@ pub static TOPOLOGY: Topology = Topology {
         "The artifact writer rings for the emitter, not the worker: what is not written down is not paid.",
         "Nodes that share a store may compute the same epoch at once; that costs time, and one result stands.",
         "Usage is what nodes say of themselves: a seal proves who said it, not that it is so.",
+        "Timeouts are counted by operation: there is one store and one ledger, and the conditions `store` and `ledger` say which does not answer.",
     ],
 };
 
