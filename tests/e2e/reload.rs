@@ -207,3 +207,19 @@ fn a_reload_reads_the_files_that_the_configuration_refers_to() {
     node.signal("HUP");
     eventually("the new content is used", || (greeting().as_deref() == Some("two")).then_some(()));
 }
+
+#[test]
+fn the_redirect_to_https_leads_to_where_a_reload_has_put_the_listener() {
+    let (upstream, redirecting) = (Upstream::start(), free_addr());
+    let settings = format!("redirect_http = \"{redirecting}\"\n{}", to(upstream.addr));
+    let node = Node::start(&settings);
+    let place = || get(redirecting, "/x").unwrap().header("location").map(str::to_owned);
+    assert_eq!(place().as_deref(), Some("https://localhost/x"), "there may be a proxy with TLS in front");
+    let files = TestCa::new("redirects").server(&["localhost"]).write(node.path(), "own");
+    let (cert, key) = (files.cert_path.display(), files.key_path.display());
+    let tls = format!("tls = {{ cert_path = \"{cert}\", key_path = \"{key}\" }}\n");
+    node.write_config(&config(node.gateway, node.admin, &format!("{tls}{settings}")));
+    node.signal("HUP");
+    let own = format!("https://localhost:{}/x", node.gateway.port());
+    eventually("clients are sent to it", || (place().as_ref() == Some(&own)).then_some(()));
+}

@@ -3,9 +3,13 @@
 use std::{
     net::SocketAddr,
     process::{Command, Stdio},
+    time::Instant,
 };
 
-use crate::support::{Client, Node, Running, Upstream, eventually};
+use crate::support::{Client, Node, PATIENCE, Running, Upstream, eventually};
+
+/// Requests of the healthy client that are made beside an attack.
+const ANSWERED: usize = 20;
 
 /// Runs slowhttptest with `args` and, as long as it runs, requests of a healthy client from another address.
 fn healthy_beside(attack: &[&str], url: &str, node: SocketAddr) -> usize {
@@ -48,9 +52,15 @@ fn slow_heads_bodies_and_readers_leave_a_healthy_client_alone() {
         ("/big", ["-X", "-w", "1", "-y", "10", "-n", "2", "-z", "1", "-k", "3"].as_slice()),
     ] {
         let url = format!("http://{}{path}", node.gateway);
-        // In six seconds; few, because the machine may be busy with much else, and once more if it stalls.
-        let served = (0..5).any(|_| healthy_beside(attack, &url, node.gateway) > 5);
-        assert!(served, "{attack:?}: hardly a request of the healthy client was answered");
+        // Each of them is answered; how many fit beside one attack is the machine's business, so there may be several.
+        let (mut answered, end) = (0, Instant::now() + PATIENCE);
+        while answered < ANSWERED {
+            assert!(
+                Instant::now() < end,
+                "{attack:?}: {answered} requests of the healthy client were answered"
+            );
+            answered += healthy_beside(attack, &url, node.gateway);
+        }
     }
     let timeouts =
         |op| node.metric(&format!("io_timeouts_total{{node=\"omnigate\",service=\"gateway\",op=\"{op}\"}}"));

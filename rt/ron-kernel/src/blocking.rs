@@ -260,6 +260,14 @@ struct Waiter {
     job: Job,
 }
 
+impl Waiter {
+    /// One more that waits, however many do.
+    fn new(pool: &Arc<Inner>, job: Job) -> Self {
+        pool.lane(job).waiting.fetch_add(1, Ordering::Relaxed);
+        Self { pool: Arc::clone(pool), job }
+    }
+}
+
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.pool.lane(self.job).waiting.fetch_sub(1, Ordering::Relaxed);

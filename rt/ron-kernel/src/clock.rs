@@ -138,4 +138,26 @@ mod tests {
         assert!(deadline.has_passed(clock.now()));
         assert_eq!(clock.by(Deadline::NEVER, async { 3 }).await, Some(3));
     }
+    /// Every wait of a service is one of these, so what holds here holds for all of them: within 5 %, and within 100 ms, on
+    /// both sides.
+    #[tokio::test(start_paused = true)]
+    async fn deadlines_hold_within_a_twentieth_and_a_tenth_of_a_second() {
+        let clock = Clock::start();
+        for millis in [20, 50, 250, 1000, 2000, 5000, 60_000] {
+            let wait = Duration::from_millis(millis);
+            let tolerance = (wait / 20).min(Duration::from_millis(100));
+            let began = clock.now();
+            assert_eq!(clock.by(clock.within(wait), std::future::pending::<()>()).await, None);
+            let waited = clock.now().since(began);
+            assert!(waited >= wait && waited <= wait + tolerance, "{waited:?} for {wait:?}");
+            for (takes, expected) in [(wait - tolerance, Some(())), (wait + tolerance, None)] {
+                let work = tokio::time::sleep(takes);
+                assert_eq!(clock.by(clock.within(wait), work).await, expected, "{takes:?} of {wait:?}");
+            }
+            let until = clock.now().after(wait);
+            clock.sleep_until(until).await;
+            let late = clock.now().since(until);
+            assert!(clock.now() >= until && late <= tolerance, "{late:?} for {wait:?}");
+        }
+    }
 }

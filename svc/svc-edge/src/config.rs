@@ -144,15 +144,8 @@ impl Default for EdgeConfig {
 
 impl Table for EdgeConfig {
     const NAME: &'static str = "edge";
-    const RESTART: &'static [&'static str] = &[
-        "enabled",
-        "mode",
-        "ram_bytes",
-        "cas.url",
-        "fill.workers",
-        "fill.max_entries",
-        "fill.inflight_bytes",
-    ];
+    const RESTART: &'static [&'static str] =
+        &["enabled", "mode", "ram_bytes", "cas", "fill.workers", "fill.max_entries", "fill.inflight_bytes"];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();

@@ -147,6 +147,8 @@ pub(crate) struct Ingress {
     numbered: AtomicU64,
     gate: Arc<Gate<Fifo>>,
     transfers: Arc<Gate<Fifo>>,
+    /// Requests of clients that had no place and found none.
+    turned_away: AtomicU64,
 }
 
 /// What the door holds requests to, from the configuration.
@@ -183,6 +185,7 @@ impl Ingress {
             gate: Gate::new(places(config), Fifo::new(0)),
             transfers: Gate::new(transfers(config), Fifo::new(0)),
             numbered: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
         }
     }
 
@@ -210,8 +213,17 @@ impl Ingress {
     /// # Errors
     /// All are taken, or this client has more of them than it may while so few are left.
     pub(crate) fn enter(self: &Arc<Self>, client: &Arc<Client>) -> Result<Place, Refusal> {
-        let permit = enter(&self.gate, &client.inside, "worked on")?;
+        let permit = enter(&self.gate, &client.inside, "worked on").inspect_err(|_| {
+            if client.inside.load(Ordering::Relaxed) == 0 {
+                self.turned_away.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
         Ok(Place { ingress: Arc::clone(self), client: Arc::clone(client), _permit: permit })
+    }
+
+    /// How many requests of clients that had no place found none, so far.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.load(Ordering::Relaxed)
     }
 
     /// How many are being worked on, or sent.
@@ -376,6 +388,17 @@ mod tests {
         let held: Vec<_> = (0..24).map(|_| hoard(&ingress, &Arc::default())).collect();
         let counts: Vec<_> = held.iter().map(Vec::len).collect();
         assert!(ingress.enter(&Arc::default()).is_ok(), "{counts:?}");
+    }
+
+    #[test]
+    fn only_those_who_have_no_place_are_turned_away() {
+        let (ingress, flood) = (ingress(4), Arc::default());
+        let _held = hoard(&ingress, &flood);
+        assert!(ingress.enter(&flood).is_err());
+        assert_eq!(ingress.turned_away(), 0, "who has places is refused more of them");
+        let _last = hoard(&ingress, &Arc::default());
+        assert!(ingress.enter(&Arc::default()).is_err());
+        assert_eq!(ingress.turned_away(), 1);
     }
 
     #[test]

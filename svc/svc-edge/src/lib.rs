@@ -19,6 +19,7 @@ mod ingress;
 mod locks;
 mod metrics;
 mod objects;
+mod overload;
 mod packs;
 mod policy;
 mod preview;

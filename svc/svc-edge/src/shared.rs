@@ -13,6 +13,7 @@ use crate::{
     ingress::Ingress,
     metrics::EdgeMetrics,
     objects::Objects,
+    overload,
     packs::Registry,
     ram::{Ram, Ready},
     serve::Reader,
@@ -75,6 +76,7 @@ impl Shared {
         let ingress = Arc::new(Ingress::new(&config.ingress));
         let ram = Arc::new(Ram::new(config.ram_bytes.as_u64()));
         metrics.sample(scope, &ingress, &ram, &registry);
+        overload::watch(scope, &ingress);
         let (usage, hashing) = (Usage::new(scope, node), Arc::default());
         Arc::new(Self {
             scope: scope.clone(),

@@ -53,13 +53,14 @@ pub static TOPOLOGY: Topology = Topology {
 };
 
 /// The locks of the edge, besides those of the HTTP server.
-const OWN_LOCKS: [LockSpec; 7] = [
+const OWN_LOCKS: [LockSpec; 8] = [
     STATE_META,
     ROUTING_TABLE,
     locks::FLIGHTS,
     locks::FILL_LANES,
     locks::ORIGIN_CONNECTIONS,
     locks::URL_INDEX,
+    locks::OVERLOAD,
     locks::FILL_BUDGET,
 ];
 

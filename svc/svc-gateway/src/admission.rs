@@ -166,7 +166,7 @@ impl Admission {
     fn sample(&self) {
         let now = self.clock.now();
         let counts = self.gate.with_room(|room| {
-            self.metrics.sample(room, now);
+            self.metrics.sample(room.queue(), now);
             room.counts(now)
         });
         self.overload.look(counts, now);

@@ -276,7 +276,7 @@ impl Gateway {
         let (upstreams, shared, server) =
             (self.ends.upstreams.clone(), Arc::clone(&self.shared), self.server.clone());
         let (policies, metrics) = (Arc::clone(&self.policies), self.scope.metrics().clone());
-        let acme = self.acme.clone();
+        let (acme, redirect) = (self.acme.clone(), self.redirect.clone());
         self.shared.prepare_cache(&self.scope, &config, self.data_dir.as_deref()).await?;
         Ok(Box::new(move || {
             upstreams.commit(groups);
@@ -291,6 +291,9 @@ impl Gateway {
             let gone = |route: &&Arc<Route>| routes_of(&config).all(|kept| kept.label() != &*route.label);
             before.router.routes().iter().filter(gone).for_each(|route| metrics.forget_route(&route.label));
             server.commit(listen_plan(&config, listener, tls.clone()));
+            if let Some(redirect) = redirect {
+                redirect.commit(redirect::listen_plan(&config, None));
+            }
             acme.follow(acme_settings, tls.as_ref());
             access_log.commit(&config.access_log, output);
         }))

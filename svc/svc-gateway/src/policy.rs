@@ -7,7 +7,12 @@ use http::HeaderName;
 use ron_transport::{proxy_protocol::TrustedSources, tunnel::TunnelLimits};
 
 use crate::{
-    DrrConfig, GatewayConfig, TenantSource, auth::Auth, guard::BodyLimits, quotas::Rates, router::Router,
+    DrrConfig, GatewayConfig, TenantSource,
+    auth::Auth,
+    guard::BodyLimits,
+    quotas::Rates,
+    redirect::{self, Redirect},
+    router::Router,
     upstream::Upstream,
 };
 
@@ -39,6 +44,8 @@ pub(crate) struct Policy {
     pub(crate) max_streams: u32,
     /// How long connections that have changed their protocol may last.
     pub(crate) tunnels: TunnelLimits,
+    /// Where the redirect listener sends clients.
+    pub(crate) to_https: Redirect,
 }
 
 /// What is in force, by core.
@@ -72,6 +79,7 @@ impl Policy {
                 idle: config.tunnel_idle_timeout.as_duration(),
                 ..TunnelLimits::default()
             },
+            to_https: Redirect::to_https(redirect::https_port(config)),
         }
     }
 }

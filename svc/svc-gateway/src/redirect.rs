@@ -11,7 +11,7 @@ use ron_transport::{
     Body, Conn, Request, Response, Service,
     addr::ListenAddr,
     inherit::Inherited,
-    listen::{BindError, BindOptions},
+    listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
     serve::{HttpServer, LISTENER, ListenPlan, Roles},
     stream::Peer,
@@ -110,7 +110,6 @@ impl Redirect {
 #[derive(Debug)]
 pub(crate) struct ToHttps {
     answers: Answers,
-    redirect: Redirect,
     policy: Arc<ArcSwap<Policy>>,
     shared: Arc<Shared>,
 }
@@ -129,7 +128,7 @@ impl Service for ToHttps {
         policy.rates.charge_client(&allowance, now).map_err(|used_up| used_up.refusal())?;
         survey.check(&request)?;
         path::check(request.uri().path()).map_err(|why| Refusal::new(Reason::Malformed, why))?;
-        self.redirect.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+        policy.to_https.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
     }
 
     fn speaks_for_many(&self, peer: &Peer) -> bool {
@@ -162,20 +161,19 @@ pub(crate) fn listener(
     answers: &Answers,
 ) -> Result<Option<HttpServer<ToHttps>>, BindError> {
     let Some(addr) = &config.redirect_http else { return Ok(None) };
-    let plan = ListenPlan {
-        listener: Some(inherited.listen(addr, BindOptions::default())?),
-        tls: None,
-        proxy_protocol: TrustedSources::new(config.proxy_protocol.clone()),
-        limits: config.limits(),
-    };
+    let plan = listen_plan(config, Some(inherited.listen(addr, BindOptions::default())?));
     let roles = Roles { listener: &REDIRECT_LISTENER, ..Roles::default() };
-    let redirect = Redirect::to_https(https_port(config));
     Ok(Some(HttpServer::start(scope, roles, plan, |core| ToHttps {
         answers: answers.clone(),
-        redirect: redirect.clone(),
         policy: Arc::clone(&policies[core]),
         shared: Arc::clone(shared),
     })))
+}
+
+/// What the redirect listener follows; without a socket it keeps its own.
+pub(crate) fn listen_plan(config: &GatewayConfig, listener: Option<Listener>) -> ListenPlan {
+    let proxy_protocol = TrustedSources::new(config.proxy_protocol.clone());
+    ListenPlan { listener, tls: None, proxy_protocol, limits: config.limits() }
 }
 
 /// Where clients find HTTPS: here, or at the proxy that terminates TLS in front of us.

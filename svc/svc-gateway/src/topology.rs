@@ -89,6 +89,8 @@ pub static TOPOLOGY: Topology = Topology {
         "Over HTTP/1.1 a request is written without a copy, so it is still there for another try. Over HTTP/2 its head \
          is copied, because the library keeps what it sends.",
         "The state of a server that all cores share is a few atomics that every request changes.",
+        "A worker owns a core's connections, so there are as many as `node.cores`, and not eight at most.",
+        "Full queues are counted by queue; `http_requests_total` with the status 429 tells on which routes.",
     ],
 };
 

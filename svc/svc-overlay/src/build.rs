@@ -292,6 +292,7 @@ impl Overlay {
         Ok(Box::new(move || {
             let (max_conns, per_client) = fitting(&shared.scope, &config);
             shared.caps.set_limits(max_conns, per_client);
+            shared.handshakes.set_most(handshake_places(max_conns));
             shared.gossip.follow(&settings.topics);
             shared.settings.store(Arc::new(settings));
             if let Some(listener) = listener {
@@ -344,8 +345,7 @@ fn share(
         settings: ArcSwap::from_pointee(settings),
         peers: Peers::new(scope, me),
         caps: ConnCaps::new(max_conns, per_client),
-        // Connections that say nothing leave room for those that do.
-        handshakes: Handshakes::new(HANDSHAKES.min(max_conns / 2)),
+        handshakes: Handshakes::new(handshake_places(max_conns)),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),
@@ -361,6 +361,11 @@ fn share(
     });
     sample(scope, &shared);
     shared
+}
+
+/// How many handshakes there may be at a time: connections that say nothing leave room for those that do.
+fn handshake_places(max_conns: usize) -> usize {
+    HANDSHAKES.min(max_conns / 2)
 }
 
 /// The most connections in all and from one address, as far as the process may open files.

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -20,7 +20,7 @@ use crate::locks;
 pub(crate) struct Handshakes {
     /// Nothing else is locked under it.
     places: Ranked<Places>,
-    most: usize,
+    most: AtomicUsize,
     /// How many were ever dropped for others.
     displaced: AtomicU64,
 }
@@ -52,7 +52,12 @@ impl Handshakes {
     /// So many places, at least one.
     pub(crate) fn new(most: usize) -> Arc<Self> {
         let places = Ranked::new(&locks::HANDSHAKES, Places::default());
-        Arc::new(Self { places, most: most.max(1), displaced: AtomicU64::new(0) })
+        Arc::new(Self { places, most: AtomicUsize::new(most.max(1)), displaced: AtomicU64::new(0) })
+    }
+
+    /// Another number of places from now on, at least one. Those that are taken stay.
+    pub(crate) fn set_most(&self, most: usize) {
+        self.most.store(most.max(1), Relaxed);
     }
 
     /// How many connections ever were dropped for others.
@@ -63,7 +68,7 @@ impl Handshakes {
     /// A place for a connection from this address; the second part says whether another was dropped.
     pub(crate) fn take(self: &Arc<Self>, client: ClientKey) -> (Place, bool) {
         let mut places = self.places.lock();
-        let is_full = places.taken.len() >= self.most;
+        let is_full = places.taken.len() >= self.most.load(Relaxed);
         if is_full {
             self.displaced.fetch_add(1, Relaxed);
             places.displace_for(client);
@@ -154,5 +159,16 @@ mod tests {
         assert!(places.iter().all(|(_, displaced)| !displaced));
         drop(places);
         assert!(handshakes.places.lock().counts.is_empty());
+    }
+    #[test]
+    fn another_number_of_places_counts_for_the_next_who_comes() {
+        let handshakes = Handshakes::new(1);
+        let first = handshakes.take(client(1)).0;
+        handshakes.set_most(2);
+        let (second, displaced) = handshakes.take(client(2));
+        assert!(!displaced && !is_displaced(&first));
+        handshakes.set_most(0);
+        let (_third, displaced) = handshakes.take(client(3));
+        assert!(displaced && is_displaced(&first) && !is_displaced(&second));
     }
 }

@@ -10,7 +10,6 @@ use ron_kernel::{
     Scope,
     lock::{Ranked, RankedGuard},
     queue::{SendError, Sender, SharedReceiver},
-    readiness::Effect,
     supervisor::{Children, TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Policy, QueueSpec, Restart, Stage, TaskSpec},
 };
@@ -52,7 +51,7 @@ pub(crate) const LISTENER: TaskSpec = TaskSpec {
 pub(crate) const GREETER: TaskSpec = TaskSpec {
     name: "greeter",
     plane: Plane::Control,
-    restart: Restart::usual(Escalation::Degrade(Effect::ShedWrites)),
+    restart: RESTART,
     stop: Stage::Intake,
     doc: "places accepted connections on the core with the fewest, 256 handshakes at a time; beyond that, a new one \
      replaces the oldest of the address that has the most",

@@ -90,6 +90,8 @@ struct State<F> {
     /// Bytes of publications that wait.
     gossip_bytes: usize,
     bulk: Option<F>,
+    /// Whether there is a writer, or was one.
+    is_claimed: bool,
     /// The writer, while it waits.
     writer: Option<Waker>,
     /// Those who wait for bulk's place.
@@ -106,6 +108,7 @@ impl<F: Parcel> Outbox<F> {
             lanes: Lanes::new(limits.control, limits.queued, when_full),
             gossip_bytes: 0,
             bulk: None,
+            is_claimed: false,
             writer: None,
             bulk_waits: Vec::new(),
         };
@@ -192,6 +195,15 @@ impl<F: Parcel> Outbox<F> {
         state.bulk = Some(frame);
         wake(state);
         Ok(())
+    }
+
+    /// Makes the caller the writer of the connection, for good.
+    ///
+    /// # Panics
+    /// If there is a writer already: the frames of two would run into each other.
+    pub fn claim(&self) {
+        let had_writer = mem::replace(&mut self.lock().is_claimed, true);
+        assert!(!had_writer, "a second writer on one connection");
     }
 
     /// The writer's next frames, which are added to `batch`; at most as many as there are permits.
@@ -314,5 +326,40 @@ mod lock {
 impl<F> fmt::Debug for Outbox<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outbox").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Item;
+
+    impl Parcel for Item {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn flow(&self) -> u64 {
+            0
+        }
+    }
+
+    fn outbox() -> Outbox<Item> {
+        Outbox::new(Limits { permits: 1, queued: 1, queued_bytes: 1, control: 1, drop_oldest: false })
+    }
+
+    #[test]
+    #[should_panic(expected = "a second writer on one connection")]
+    fn a_second_writer_is_an_assertion_failure() {
+        let outbox = outbox();
+        outbox.claim();
+        outbox.claim();
+    }
+
+    #[test]
+    fn each_box_has_a_writer_of_its_own() {
+        outbox().claim();
+        outbox().claim();
     }
 }

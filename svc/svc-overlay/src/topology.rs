@@ -47,6 +47,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Topics are spread over tasks by their names, so one very busy topic uses one core.",
         "Over QUIC the library has queues of its own between a socket and its connections, in packets; what a peer may send before it is read is bounded, 1 MiB for each connection.",
         "A second connection between two nodes costs a handshake; the one that the lower node id dialled stays.",
+        "Deadlines are the callers': publications over HTTP honour those of the request, and every other wait can be given up at any time without a loss.",
     ],
 };
 

@@ -14,7 +14,7 @@ use crate::{
     crash, files,
     ledger::{self, NotPaid},
     links,
-    metrics::Status,
+    metrics::{RewarderMetrics, Status},
     payouts,
     registry::Progress,
     shared::Shared,
@@ -255,12 +255,7 @@ impl Emitter {
             conservation_delta(divided(checked.manifest()), unpaid(&checked), sums)
         };
         let delta = self.shared.scope.blocking().run("add an epoch up", add_up).await?;
-        self.shared.metrics.conservation(delta);
-        if delta == 0 {
-            return Ok(Ok(()));
-        }
-        let why = format!("there is {delta} more to divide than is to be paid, kept and carried over");
-        Ok(Err(NotPaid::Never("conservation", why)))
+        Ok(judge_sums(&self.shared.metrics, delta))
     }
 
     /// Whether the pool's account can pay so much. Somebody may spend it meanwhile; then the ledger refuses.
@@ -352,6 +347,17 @@ fn conservation_delta(divided: i128, unpaid: i128, batches: impl Iterator<Item =
     divided.saturating_sub(unpaid).saturating_sub(paid)
 }
 
+/// Publishes what there is to divide more than is about to be paid, kept and carried over, and refuses to pay unless that is
+/// nothing.
+fn judge_sums(metrics: &RewarderMetrics, delta: i128) -> Result<(), NotPaid> {
+    metrics.conservation(delta);
+    if delta == 0 {
+        return Ok(());
+    }
+    let why = format!("there is {delta} more to divide than is to be paid, kept and carried over");
+    Err(NotPaid::Never("conservation", why))
+}
+
 /// What leaves the pool's account for a run.
 fn to_transfer(run: &Run) -> u128 {
     let manifest = run.manifest();
@@ -363,8 +369,31 @@ fn to_transfer(run: &Run) -> u128 {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use ron_kernel::Kernel;
+
+    #[test]
+    fn sums_that_do_not_close_are_published_and_nothing_is_paid() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let scope = kernel.scope(&crate::TOPOLOGY);
+        let metrics = RewarderMetrics::new(&scope);
+        let far = i128::from(i64::MAX) + 1;
+        for (delta, told) in [(3, 3), (0, 0), (-1, -1), (far, i64::MAX), (-far - 1, i64::MIN), (0, 0)] {
+            match judge_sums(&metrics, delta) {
+                Ok(()) => assert_eq!(delta, 0),
+                Err(NotPaid::Never("conservation", why)) => {
+                    assert!(delta != 0 && why.contains(&format!("there is {delta} more")), "{why}");
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+            let text = scope.all_metrics().prometheus_text();
+            let line =
+                format!("reward_conservation_delta_minor{{node=\"test\",service=\"rewarder\"}} {told}\n");
+            assert!(text.contains(&line), "{line} in\n{text}");
+        }
+    }
 
     #[test]
     fn batches_that_do_not_add_up_to_the_pool_show_by_how_much() {

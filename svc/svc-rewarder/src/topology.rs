@@ -192,6 +192,7 @@ pub static TOPOLOGY: Topology = Topology {
         "Nodes that share a store may compute the same epoch at the same time; that costs time, and one result is \
          kept.",
         "Usage is what nodes report about themselves: a seal proves which node reported it, not that it is true.",
+        "Timeouts are counted by operation: there is one store and one ledger, and the conditions `store` and `ledger` say which does not answer.",
     ],
 };
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::wire::{Asker, Got};
-use crate::support::{be_patient, eventually, free_addr, get, signal};
+use crate::support::{assert_known, be_patient, eventually, free_addr, get, signal};
 
 /// A running node. Killed when dropped.
 pub(super) struct EdgeNode {
@@ -81,6 +81,7 @@ impl EdgeNode {
     pub(super) fn metric(&self, start: &str) -> f64 {
         let scraped = || get(self.admin, "/metrics").ok().filter(|answer| answer.status == 200);
         let scrape = eventually("the node tells its metrics", scraped).body;
+        assert_known(start);
         let line = scrape.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }

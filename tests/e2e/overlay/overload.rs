@@ -28,12 +28,20 @@ const FLOODERS: usize = 24;
 /// Publications that a flooder writes at once. Each has a proof, which takes the node longer than all the rest.
 const AT_ONCE: u64 = 64;
 
+const BODY: [u8; 2048] = [7; 2048];
+/// What the flood sends while it is looked at how much memory the node takes for it.
+const MUCH: u64 = 128 << 20;
+/// What the node may take more by then: far less than it was sent.
+const LITTLE: u64 = 32 << 20;
+
 /// What flooding peers are told.
 #[derive(Default)]
 struct Flood {
     over: AtomicBool,
     /// Publications refused with `busy` and a second to wait.
     shed: AtomicU64,
+    /// Bytes that the node has taken.
+    sent: AtomicU64,
 }
 
 impl Drop for Flood {
@@ -63,7 +71,7 @@ fn flood(addr: SocketAddr, flood: &Arc<Flood>) {
                 let id = Entry { publisher, incarnation: 1, seq }.in_topic(&topic);
                 let signature = key.sign(&id.head_bytes());
                 let proof = Some(Proof { key: *key.public_key().ed25519(), signature }.into());
-                let publication = Publication { proof, ..Publication::new(id, Bytes::from_static(b"hello")) };
+                let publication = Publication { proof, ..Publication::new(id, Bytes::from_static(&BODY)) };
                 frames
                     .extend_from_slice(&Frame::connection(Message::Publish(publication)).to_bytes().unwrap());
             }
@@ -72,6 +80,9 @@ fn flood(addr: SocketAddr, flood: &Arc<Flood>) {
             {
                 return;
             }
+            over.upgrade()
+                .into_iter()
+                .for_each(|flood| _ = flood.sent.fetch_add(frames.len() as u64, Relaxed));
         }
     });
 }
@@ -131,6 +142,7 @@ fn under_pressure_publications_are_refused_first_by_every_way_in_and_taken_again
         Home::new(),
         &format!(
             "security = \"plaintext\"\ntopics = [\"news\"]\npeer = {{ max_rps = 0, inflight_frames = 512 }}\n\
+             gossip = {{ cache_bytes = \"4MiB\", retain_all_bytes = \"4MiB\" }}\n\
              api = {{ enabled = true, listen = \"{api}\", auth = \"none\" }}\n"
         ),
     );
@@ -151,6 +163,10 @@ fn under_pressure_publications_are_refused_first_by_every_way_in_and_taken_again
         });
     });
     eventually("peers are refused", || (pressure.shed.load(Relaxed) > 0).then_some(()));
+    let (before, sent) = (node.node.resident_memory(), pressure.sent.load(Relaxed));
+    eventually("much more is sent", || (pressure.sent.load(Relaxed) >= sent + MUCH).then_some(()));
+    let grown = node.node.resident_memory().saturating_sub(before);
+    assert!(grown <= LITTLE, "{grown} bytes more in memory for {MUCH} that were sent");
     assert_eq!(node.peers().len(), FLOODERS, "they stay connected");
     drop(node.subscribe("news"));
     drop(pressure);

@@ -18,9 +18,9 @@ use std::{
 };
 
 pub(crate) use client::{Answer, Client, ask, get};
-pub(crate) use node::{Node, UNLIMITED, config, to};
+pub(crate) use node::{Node, UNLIMITED, assert_known, config, to};
 pub(crate) use ports::free_port;
-pub(crate) use stalls::be_patient;
+pub(crate) use stalls::{Stalls, be_patient};
 pub(crate) use upstream::Upstream;
 
 /// Ample for anything on a loaded machine; nothing is asserted about how long it took.

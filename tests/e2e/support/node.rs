@@ -179,6 +179,7 @@ impl Node {
     /// One sample of a metric, by the start of its line.
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let scrape = self.scrape();
+        assert_known(start);
         let line = scrape.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     }
@@ -287,4 +288,26 @@ fn spawn(dir: &Path, config: &str, output: Stdio) -> Child {
 /// The program: another build of it if `OMNIGATE_BIN` says so, such as to measure the one that is shipped.
 fn program() -> PathBuf {
     std::env::var_os("OMNIGATE_BIN").map_or_else(|| env!("CARGO_BIN_EXE_omnigate").into(), PathBuf::from)
+}
+
+/// The pages that list every metric.
+const PAGES: [&str; 9] = [
+    include_str!("../../../docs/operations.md"),
+    include_str!("../../../docs/concurrency/admin.md"),
+    include_str!("../../../docs/concurrency/edge.md"),
+    include_str!("../../../docs/concurrency/gateway.md"),
+    include_str!("../../../docs/concurrency/kernel.md"),
+    include_str!("../../../docs/concurrency/overlay.md"),
+    include_str!("../../../docs/concurrency/overlay_api.md"),
+    include_str!("../../../docs/concurrency/rewarder.md"),
+    include_str!("../../../docs/concurrency/traces.md"),
+];
+
+/// Fails if there is no metric of this name: a series that was never counted is zero, and one of another name is a mistake.
+#[track_caller]
+pub(crate) fn assert_known(start: &str) {
+    let name = start.split(['{', ' ']).next().unwrap_or_default();
+    let endings = ["_count", "_sum", "_bucket"].into_iter().find_map(|ending| name.strip_suffix(ending));
+    let listed = format!("`{}`", endings.unwrap_or(name));
+    assert!(PAGES.iter().any(|page| page.contains(&listed)), "no metric is called {name}");
 }

@@ -1,6 +1,14 @@
 //! What keeps a stall of the whole machine from looking like a fault of the node.
 
-use std::process::Command;
+use std::{
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 /// How long a node waits for others, and for itself, where a test does not say: a machine may stall for longer than the usual
 /// settings allow. And how much it tells.
@@ -51,4 +59,30 @@ fn at<'a>(config: &'a toml::Table, path: &str) -> Option<&'a toml::Value> {
     let mut keys = path.split('.');
     let first = config.get(keys.next()?);
     keys.fold(first, |value, key| value?.get(key))
+}
+
+/// A thread that wants to wake up every few milliseconds, and sees how late it does.
+pub(crate) struct Stalls(Arc<AtomicU64>);
+
+impl Stalls {
+    pub(crate) fn watch() -> Self {
+        const STEP: Duration = Duration::from_millis(5);
+        let longest = Arc::<AtomicU64>::default();
+        let seen = Arc::downgrade(&longest);
+        thread::spawn(move || {
+            loop {
+                let begun = Instant::now();
+                thread::sleep(STEP);
+                let Some(seen) = seen.upgrade() else { return };
+                let late = begun.elapsed().saturating_sub(STEP).as_micros();
+                seen.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        });
+        Self(longest)
+    }
+
+    /// By how much it was late at most.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
 }

@@ -1,16 +1,13 @@
 //! The audit trail of the admin listener: who had the node do what, and who was refused.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use http::request::Parts;
-use ron_kernel::audit;
+use ron_kernel::{audit, lock::Ranked};
 use ron_transport::ConnInfo;
 use types::{Moment, Refusal};
 
-use super::access::Operator;
+use super::{access::Operator, locks::AUDIT_REFUSALS};
 
 /// Refusals that are written per [`WINDOW`]. More are counted, so that guessing tokens cannot fill the disk.
 const REFUSALS: u32 = 20;
@@ -50,8 +47,14 @@ fn action(request: &Parts) -> String {
 }
 
 /// The refusals of the listener, so many at a time.
-#[derive(Debug, Default)]
-pub(super) struct Trail(Mutex<Refusals>);
+#[derive(Debug)]
+pub(super) struct Trail(Ranked<Refusals>);
+
+impl Default for Trail {
+    fn default() -> Self {
+        Self(Ranked::new(&AUDIT_REFUSALS, Refusals::default()))
+    }
+}
 
 /// The refusals of one window.
 #[derive(Debug, Default)]
@@ -81,7 +84,7 @@ impl Refusals {
 impl Trail {
     /// Adds a request that was refused because of who sent it.
     pub(super) fn refused(&self, now: Moment, request: &Parts, actor: &str, refusal: &Refusal) {
-        let admitted = self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(now);
+        let admitted = self.0.lock().admit(now);
         let Some(suppressed) = admitted else { return };
         let (action, reason) = (action(request), refusal.reason.as_str());
         tracing::info!(

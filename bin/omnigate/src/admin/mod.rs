@@ -9,6 +9,7 @@ mod endpoint;
 mod events;
 mod live;
 mod local_user;
+pub(crate) mod locks;
 mod objects;
 mod overlay;
 mod readyz;

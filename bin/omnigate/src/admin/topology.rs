@@ -17,6 +17,7 @@ use super::{
     audit_file::{AUDIT_QUEUE, AUDIT_WRITER},
     console::{FEED, MAX_VIEWERS, SNAPSHOTS},
     events::MAX_SUBSCRIBERS,
+    locks,
     service::{MAX_CONNS, SPARE_CONNS},
 };
 
@@ -78,7 +79,7 @@ pub(crate) static TOPOLOGY: Topology = Topology {
     tasks: &[LISTENER, FEED, AUDIT_WRITER, UPGRADER, ANNOUNCER, SNAPSHOT_ANNOUNCER, SNAPSHOT_COLLECTOR],
     children: &[CONNECTION, H2_STREAM],
     queues: &[SNAPSHOTS, AUDIT_QUEUE],
-    locks: &LOCKS,
+    locks: &joined::<_, { locks::OWN.len() + LOCKS.len() }>(&locks::OWN, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &[],
     trade_offs: &[

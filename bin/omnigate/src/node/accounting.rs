@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use rewards::Epoch;
 use ron_accounting::{Announce, MAX_ROW_BYTES, Sealed};
 use ron_kernel::{
     Scope,
+    lock::Ranked,
     readiness::Effect,
     supervisor::{TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
@@ -28,6 +29,7 @@ use tokio::sync::{Notify, Semaphore};
 use types::{NodeId, ObjectId};
 
 use super::snapshot_queue::{Announced, SnapshotQueue};
+use crate::admin::locks::SNAPSHOT_BOARD;
 
 /// The topic in which snapshots are announced.
 const TOPIC: &str = "omnigate/accounting";
@@ -61,10 +63,16 @@ pub(crate) const SNAPSHOT_COLLECTOR: TaskSpec = TaskSpec {
 };
 
 /// What this node has to announce, by epoch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Board {
-    posted: Mutex<BTreeMap<Epoch, Posted>>,
+    posted: Ranked<BTreeMap<Epoch, Posted>>,
     changed: Notify,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self { posted: Ranked::new(&SNAPSHOT_BOARD, BTreeMap::new()), changed: Notify::new() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +89,7 @@ impl Announce for Board {
         let word = json!({ "object": sealed.object.to_string(), "seal": seal }).to_string();
         let posted =
             Posted { object: sealed.object, word: word.into(), rows: Some(Bytes::copy_from_slice(rows)) };
-        let mut board = self.posted();
+        let mut board = self.posted.lock();
         board.insert(sealed.seal.snapshot.epoch, posted);
         while board.len() > ANNOUNCED {
             board.pop_first();
@@ -92,13 +100,10 @@ impl Announce for Board {
 }
 
 impl Board {
-    fn posted(&self) -> std::sync::MutexGuard<'_, BTreeMap<Epoch, Posted>> {
-        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The rows are where peers can fetch them.
     fn stored(&self, object: ObjectId) {
-        self.posted()
+        self.posted
+            .lock()
             .values_mut()
             .filter(|posted| posted.object == object)
             .for_each(|posted| posted.rows = None);
@@ -126,7 +131,7 @@ async fn announce(ctx: TaskCtx, board: Arc<Board>, overlay: Weak<Overlay>) -> Ta
             () = tokio::time::sleep(AGAIN_AFTER) => {}
         }
         let Some(overlay) = overlay.upgrade() else { return Ok(()) };
-        let posted: Vec<_> = board.posted().values().cloned().collect();
+        let posted: Vec<_> = board.posted.lock().values().cloned().collect();
         for posted in posted {
             if let Some(rows) = posted.rows {
                 match store(&overlay, rows).await {

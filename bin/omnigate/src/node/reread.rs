@@ -1,20 +1,24 @@
 //! Reading the configuration again while the node runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ron_kernel::{
     config::Snapshot,
+    lock::Ranked,
     reload::{Commit, Contents, LookAt, Preparing, Read, Reading, Reconfigure, ReloadError},
 };
 use zeroize::Zeroizing;
 
 use super::settle::{Look, Settling, Texts};
-use crate::config_file::{ConfigSource, StartConfig};
+use crate::{
+    admin::locks::CONFIG_TEXTS,
+    config_file::{ConfigSource, StartConfig},
+};
 
 /// The configuration's sources, as a part of the node: it remembers the texts of the files that are in force.
 pub(super) struct Reread {
     source: ConfigSource,
-    settling: Arc<Mutex<Settling>>,
+    settling: Arc<Ranked<Settling>>,
 }
 
 impl Reread {
@@ -25,7 +29,7 @@ impl Reread {
             }
         }
         let settling = Settling::new(Texts::of(&started_with.texts));
-        Arc::new(Self { source, settling: Arc::new(Mutex::new(settling)) })
+        Arc::new(Self { source, settling: Arc::new(Ranked::new(&CONFIG_TEXTS, settling)) })
     }
 
     /// The reader for the reloader, which must have this as one of its parts.
@@ -37,7 +41,8 @@ impl Reread {
     fn read(&self) -> Result<Reading, ReloadError> {
         let gone = |problem| ReloadError::Refused(format!("{problem}: put it back, or restart with another"));
         let texts = self.source.read_files().map_err(gone)?;
-        match lock(&self.settling).look(Texts::of(&texts)) {
+        let look = self.settling.lock().look(Texts::of(&texts));
+        match look {
             Look::Again => Ok(Reading::Unsettled),
             Look::Doubtful { file, doubt } => {
                 Err(ReloadError::Refused(format!("the configuration file {}: {doubt}", file.display())))
@@ -67,12 +72,8 @@ impl Reconfigure for Reread {
     fn prepare(&self, _new: Arc<Snapshot>) -> Preparing<'_> {
         let settling = Arc::clone(&self.settling);
         Box::pin(async move {
-            let commit: Commit = Box::new(move || lock(&settling).put_into_force());
+            let commit: Commit = Box::new(move || settling.lock().put_into_force());
             Ok(commit)
         })
     }
-}
-
-fn lock(settling: &Mutex<Settling>) -> std::sync::MutexGuard<'_, Settling> {
-    settling.lock().unwrap_or_else(PoisonError::into_inner)
 }

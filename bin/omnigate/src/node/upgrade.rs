@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     process::{Child, Command},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use std::{
 use ron_kernel::{
     Scope, audit,
     config::ConfigStore,
+    lock::Ranked,
     readiness::Effect,
     supervisor::{TaskCtx, TaskFault, TaskResult},
     topology::{Escalation, Plane, Restart, Stage, TaskSpec},
@@ -32,7 +33,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use super::parts::Parts;
-use crate::{sandbox, settings::NodeConfig};
+use crate::{admin::locks::UPGRADE_SIGNALS, sandbox, settings::NodeConfig};
 
 /// How long a successor may take to be ready.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -79,7 +80,7 @@ struct Upgrade {
     parts: Arc<Parts>,
     store: Arc<ConfigStore>,
     /// Watched from before anybody can know that the node is there: until then the signal would end the process.
-    asked: Mutex<Option<Signals>>,
+    asked: Ranked<Option<Signals>>,
     successor: Arc<Successor>,
 }
 
@@ -100,7 +101,7 @@ pub(super) fn start(
         args: std::env::args_os().skip(1).collect(),
         parts,
         store,
-        asked: Mutex::new(Some(asked)),
+        asked: Ranked::new(&UPGRADE_SIGNALS, Some(asked)),
         successor: Arc::clone(&successor),
     });
     scope.task(&UPGRADER, move |ctx| run(ctx, Arc::clone(&upgrade)));
@@ -124,7 +125,7 @@ pub(super) fn dismiss(predecessor: u32) {
 }
 
 async fn run(ctx: TaskCtx, upgrade: Arc<Upgrade>) -> TaskResult {
-    let watched = upgrade.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let watched = upgrade.asked.lock().take();
     let mut asked = match watched {
         Some(asked) => asked,
         None => watch().map_err(TaskFault::new)?,

@@ -115,6 +115,105 @@ fn what_cannot_change_live_asks_for_a_restart_until_it_is_taken_back() {
     assert_eq!(node.readiness("/readyz").json()["conditions"], serde_json::json!([]));
 }
 
+/// Another value for every setting that takes effect after a restart.
+const OTHER_VALUES: &str = r#"
+[admin]
+listen = "127.0.0.1:0"
+
+[node]
+name = "other"
+data_dir = "other"
+amnesia = true
+profile = "micronode"
+runtime = "shared"
+cores = 1
+sandbox = "auto"
+upgrades = false
+
+[log]
+format = "json"
+
+[traces]
+url = "https://127.0.0.1:9/v1/traces"
+ca_path = "other.pem"
+authorization = "Bearer other"
+timeout = "6s"
+
+[gateway]
+listen = "127.0.0.1:0"
+enabled = false
+strict_boot = true
+redirect_http = "127.0.0.1:0"
+fair_queue.max_tenants = 1000
+cache = { max_bytes = "128MiB", disk_bytes = "1GiB", max_object_bytes = "4MiB", tenant_percent = 40 }
+
+[edge]
+enabled = true
+mode = "live"
+ram_bytes = "64MiB"
+cas = { url = "file:other", max_bytes = "1GiB", ram_bytes = "64MiB" }
+fill = { workers = 4, inflight_bytes = "768MiB", max_entries = 1000 }
+
+[overlay]
+enabled = true
+security = "token"
+quic_listen = "127.0.0.1:0"
+gossip = { relay_fanout = 4, burst_budget_frames = 128, history = 16, window = 16384, pattern_hops = 3, cache_messages = 16384, cache_bytes = "32MiB", max_topics = 512, max_publishers = 2048, retain_events = 511, retain_bytes = "2MiB", retain_all_bytes = "32MiB" }
+objects = { max_bytes = "20GiB", ram_bytes = "1100MiB", streams = 128 }
+api = { enabled = true, auth = "none", max_publishing = 64 }
+
+[rewarder]
+enabled = true
+epoch_duration = "2h"
+max_epoch_skew = "3m"
+node_key = "other.key"
+artifact_dir = "artifacts"
+max_actors = 1000
+concurrency.compute_workers = 2
+
+[ledger]
+url = "sqlite:other.db"
+verify = "since_checkpoint"
+trusted_keys = ["0000000000000000000000000000000000000000000000000000000000000000"]
+"#;
+
+/// The settings of which docs/CONFIG.md says that a change takes effect after a restart.
+fn documented_as_restart() -> Vec<String> {
+    let (mut table, mut settings) = (String::new(), Vec::new());
+    for line in include_str!("../../../../docs/CONFIG.md").lines() {
+        if let Some(name) = line.strip_prefix("## `[") {
+            table = name.trim_end_matches("]`").to_owned();
+        }
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        if let ["", key, kind, .., "restart", ""] = columns[..]
+            && kind != "table"
+        {
+            settings.push(format!("{table}.{}", key.trim_matches('`')));
+        }
+    }
+    settings.sort();
+    settings
+}
+
+#[test]
+fn a_reload_names_each_setting_that_needs_a_restart_and_no_other() {
+    // In the sandbox a reload cannot name new folders.
+    let node = start("[node]\nsandbox = \"off\"\n");
+    let mut events = Events::open(&node.admin);
+    rewrite(&node, OTHER_VALUES, "");
+    let applied = events.wait_for("config_applied");
+    let changed: Vec<&str> =
+        applied["changed"].as_array().unwrap().iter().map(|key| key.as_str().unwrap()).collect();
+    let expected = documented_as_restart();
+    assert!(expected.len() > 50, "{expected:?}");
+    let missing: Vec<_> = expected.iter().filter(|key| !changed.contains(&key.as_str())).collect();
+    assert!(missing.is_empty(), "give these another value above: {missing:?}");
+    let condition = node.readiness("/readyz").json()["conditions"][0].clone();
+    assert_eq!(condition["name"], "restart_needed", "{condition}");
+    let named = condition["reason"].as_str().unwrap().strip_prefix("restart to apply ").unwrap().to_owned();
+    assert_eq!(named.split(", ").collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn the_log_level_and_the_token_follow_the_file() {
     let node = start("");

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Blocking, Job};
+use super::{Blocking, Job, Waiter};
 
 /// A value whose drop blocks, such as a file that is removed with it. Whoever lets go of it, wherever that is, it is dropped
 /// on a thread of the pool.
@@ -24,13 +24,12 @@ impl Blocking {
         BlockingDrop { value: Some(value), job, pool: self.clone() }
     }
 
-    /// Drops a value on a thread; nobody waits for it. If too many callers wait, or the runtime has ended, it is dropped at
-    /// once.
+    /// Drops a value on a thread; nobody waits for it. However many callers wait, it waits with them: there are no more of
+    /// these than there were values. Once the runtime has ended it is dropped at once.
     #[expect(clippy::disallowed_methods, reason = "the pool is where blocking work is started")]
     fn dispose(&self, job: &'static str, value: Box<dyn Send>) {
         let job = Job::usual(job);
-        let Ok(waiter) = self.wait_for_thread(job) else { return drop(value) };
-        let pool = self.clone();
+        let (pool, waiter) = (self.clone(), Waiter::new(&self.0, job));
         drop(self.0.runtime.spawn(async move {
             let Ok(thread) = Arc::clone(&pool.0.usual.threads).acquire_owned().await else { return };
             drop(waiter);

@@ -176,3 +176,19 @@ async fn a_value_whose_drop_blocks_is_dropped_by_the_pool_wherever_it_is_let_go(
     assert_eq!(dropped_on.lock().unwrap()[1..], [here], "whoever takes it out drops it");
     until(|| scope.blocking().running().is_empty()).await;
 }
+
+#[tokio::test]
+async fn a_value_whose_drop_blocks_is_dropped_by_the_pool_also_when_the_pool_is_full() {
+    let (_kernel, scope) = scope();
+    let door = Door::default();
+    let _end = door.opened_at_the_end();
+    let callers = crowd(&scope, &door, BLOCKING_THREADS + BLOCKING_WAITERS).await;
+    let dropped_on = Arc::new(Mutex::new(Vec::new()));
+    drop(scope.blocking().drop_on_pool("remove", DropsOn(Arc::clone(&dropped_on))));
+    assert_eq!(dropped_on.lock().unwrap().len(), 0, "it would have blocked whoever let it go");
+    assert_eq!(scope.blocking().waiting(), BLOCKING_WAITERS + 1);
+    door.open();
+    callers.join_all().await;
+    until(|| dropped_on.lock().unwrap().len() == 1).await;
+    assert_ne!(dropped_on.lock().unwrap()[0], thread::current().id());
+}

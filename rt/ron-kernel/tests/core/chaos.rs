@@ -1,5 +1,5 @@
 //! Chaos: half of the workers are killed at once under load; nothing is lost without being told, and the service
-//! is whole again within a second.
+//! is whole again. How soon is asserted on a clock that a test sets, in `supervisor.rs`.
 
 use std::{
     sync::{
@@ -18,10 +18,10 @@ use ron_kernel::{
     supervisor::TaskState,
     topology::{Escalation, Policy, QueueSpec, Restart, Stage, TaskSpec, Topology},
 };
-use tokio::{sync::oneshot, task::JoinSet, time::Instant};
+use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::support::{
-    PATIENCE, SERVICE, conduct, kernel, one_of_five, queue, state, stop, task, topology, until, wait_for,
+    PATIENCE, SERVICE, conduct, kernel, queue, state, stop, task, topology, until, wait_for,
 };
 
 const WORKERS: usize = 8;
@@ -97,11 +97,7 @@ fn running(scope: &Scope) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_of_the_workers_killed_under_load_are_back_within_a_second_and_every_item_is_accounted_for() {
-    one_of_five(kill_half_under_load).await;
-}
-
-async fn kill_half_under_load() {
+async fn half_of_the_workers_killed_under_load_come_back_and_every_item_is_accounted_for() {
     let kernel = kernel(RuntimeMode::PerCore, PATIENCE);
     let scope = kernel.scope(&TOPOLOGY);
     let (work, answered) = start_workers(&scope);
@@ -112,7 +108,6 @@ async fn kill_half_under_load() {
     until(|| scope.metrics().tasks("worker").spawned.get() == WORKERS as u64).await;
     until(|| answered.load(Ordering::Relaxed) > 50).await;
 
-    let killed = Instant::now();
     for n in 0..WORKERS / 2 {
         assert!(scope.supervisor().kill(SERVICE, &format!("worker#{n}")));
     }
@@ -122,7 +117,6 @@ async fn kill_half_under_load() {
     };
     wait_for(&mut events, |e| about(e, true)).await;
     wait_for(&mut events, |e| about(e, false)).await;
-    assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
     assert_eq!(scope.readiness().worst(Some(SERVICE)), None);
     assert_eq!(running(&scope), WORKERS);
 

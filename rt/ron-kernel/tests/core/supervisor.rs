@@ -96,6 +96,34 @@ async fn a_failing_task_starts_six_times_with_doubling_waits_and_is_then_given_u
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_killed_task_runs_again_and_readiness_is_content_within_a_second() {
+    let (kernel, scope) = scope();
+    let conductor = conduct(kernel);
+    let mut events = scope.bus().subscribe();
+    scope.task(&WORKER, |ctx| async move {
+        ctx.stopping().await;
+        Ok(())
+    });
+    let lost = |event: &KernelEvent, is_lost: bool| {
+        matches!(event, KernelEvent::Condition { service: SERVICE, name: "lost_workers", effect, .. }
+            if effect.is_some() == is_lost)
+    };
+    for restarts in 1..=3 {
+        until(|| state(&scope, "worker").0 == TaskState::Running).await;
+        let killed = tokio::time::Instant::now();
+        assert!(scope.supervisor().kill(SERVICE, "worker"));
+        wait_for(&mut events, |event| lost(event, true)).await;
+        until(|| state(&scope, "worker") == (TaskState::Running, restarts)).await;
+        let back = tokio::time::Instant::now();
+        wait_for(&mut events, |event| lost(event, false)).await;
+        assert!(back.elapsed() <= Duration::from_secs(1), "{:?} after it was back", back.elapsed());
+        // The first waits are 100, 200 and 400 ms at most.
+        assert!(killed.elapsed() <= Duration::from_secs(1), "{:?} after it was killed", killed.elapsed());
+    }
+    assert_eq!(stop(&scope, conductor).await.code, ExitCode::Clean);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_an_error_and_a_kill_are_faults_that_are_told_apart() {
     let (kernel, scope) = scope();
     let conductor = conduct(kernel);

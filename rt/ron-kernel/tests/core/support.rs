@@ -2,8 +2,11 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use ron_kernel::{
@@ -97,18 +100,53 @@ pub(crate) async fn wait_for(
 /// Longer than anything takes on a busy machine: only what hangs meets it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tries a test about a short time up to five times: a machine that is busy with other things makes one late now and
-/// then, but what is wrong is wrong each time.
-pub(crate) async fn one_of_five<F>(test: impl Fn() -> F)
+/// How much later than asked for a thread may wake up before the machine counts as stalled.
+const STALL: Duration = Duration::from_millis(100);
+/// How often a test is run again on a machine that stalls.
+const STALLED_RUNS: usize = 20;
+
+/// Runs a test about a short time. What fails while the machine stood still says nothing, and is run again; what fails on a
+/// machine that runs is wrong.
+pub(crate) async fn unless_stalled<F>(test: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    for _ in 1..5 {
-        if tokio::spawn(test()).await.is_ok() {
-            return;
+    for run in 1.. {
+        let stalls = Stalls::watch();
+        let Err(failed) = tokio::spawn(test()).await else { return };
+        let longest = stalls.longest();
+        if longest < STALL || run == STALLED_RUNS {
+            std::panic::resume_unwind(failed.into_panic());
         }
+        println!("run again: a thread was late by {longest:?}");
     }
-    test().await;
+}
+
+/// A thread that wants to wake up every few milliseconds, and sees how late it does.
+struct Stalls {
+    longest: Arc<AtomicU64>,
+}
+
+impl Stalls {
+    fn watch() -> Self {
+        let longest = Arc::<AtomicU64>::default();
+        let seen = Arc::downgrade(&longest);
+        std::thread::spawn(move || {
+            const STEP: Duration = Duration::from_millis(5);
+            loop {
+                let begun = Instant::now();
+                std::thread::sleep(STEP);
+                let Some(seen) = seen.upgrade() else { return };
+                let late = begun.elapsed().saturating_sub(STEP).as_micros();
+                seen.fetch_max(u64::try_from(late).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        });
+        Self { longest }
+    }
+
+    fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest.load(Ordering::Relaxed))
+    }
 }
 
 /// Lets the runtime turn until `done`; fails the test if that takes too long.

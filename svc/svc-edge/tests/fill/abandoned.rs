@@ -12,7 +12,7 @@ use ron_kernel::config::ByteSize;
 use svc_edge::fill::Found;
 use types::Reason;
 
-use crate::support::{Act, Ground, Node, Origin, eventually, reason, tagged, wishes, with_growing_time};
+use crate::support::{Act, Ground, Node, Origin, eventually, reason, tagged, wishes, with_time};
 
 const HEAD: &str =
     "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncache-control: max-age=60\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -33,7 +33,7 @@ fn ground(origin: &Origin, fill_timeout: Duration) -> Ground {
 
 #[test]
 fn a_response_without_an_end_that_nobody_waits_for_is_not_read_on() {
-    with_growing_time(|time| {
+    with_time(|time| {
         let origin = Origin::start(|_, _| keeps_coming(&Arc::default()));
         let node = Node::on(ground(&origin, time / 2));
         let url = node.url(&origin, "/live");
@@ -48,7 +48,7 @@ fn a_response_without_an_end_that_nobody_waits_for_is_not_read_on() {
 
 #[test]
 fn a_fill_that_waits_too_long_for_its_turn_does_not_count_against_its_origin() {
-    with_growing_time(|time| {
+    with_time(|time| {
         let is_over = Arc::<AtomicBool>::default();
         let over = Arc::clone(&is_over);
         let origin = Origin::start(move |_, head| match head.starts_with("get /long") {
@@ -77,7 +77,7 @@ fn a_fill_that_waits_too_long_for_its_turn_does_not_count_against_its_origin() {
 
 #[test]
 fn a_fill_that_nobody_waits_for_makes_way_for_one_that_somebody_waits_for() {
-    with_growing_time(|time| {
+    with_time(|time| {
         let head =
             "HTTP/1.1 200 OK\r\netag: \"t\"\r\ncache-control: max-age=60\r\ncontent-length: 50000000\r\n\r\n";
         let origin = Origin::start(move |_, request| match request.starts_with("get /long") {
@@ -113,7 +113,7 @@ fn slow_and(len: usize) -> (Origin, Ground) {
 
 #[test]
 fn a_long_object_that_comes_slowly_does_not_hold_small_ones_up() {
-    with_growing_time(|time| {
+    with_time(|time| {
         // An eighth of the bytes for eight workers: so many each.
         let small = 256 * 1024;
         let (origin, mut ground) = slow_and(small);
@@ -143,7 +143,7 @@ fn a_long_object_that_comes_slowly_does_not_hold_small_ones_up() {
 
 #[test]
 fn a_fill_that_nobody_waits_for_makes_way_for_one_that_waits_for_bytes() {
-    with_growing_time(|time| {
+    with_time(|time| {
         let (origin, mut ground) = slow_and(8 << 20);
         ground.config.fill_timeout = (time * 4).into();
         let node = Node::on(ground);

@@ -81,6 +81,38 @@ fn only_what_is_stored_is_said_to_be() {
 }
 
 #[test]
+fn a_client_that_says_how_long_it_waits_is_answered_then() {
+    let origin = Origin::start();
+    let edge = Running::start(
+        |_| {},
+        |config| {
+            config.mode = Mode::Live;
+            // Without the client's word it would wait for an hour.
+            config.ingress.timeout_secs = 3600;
+            config.fill_timeout = std::time::Duration::from_secs(3600).into();
+            let allow = AllowConfig::new(&origin.addr.to_string());
+            config.allow = vec![AllowConfig { scheme: OriginScheme::Http, private: true, ..allow }];
+        },
+    );
+    let path = format!("/edge/assets/{}/held", origin.addr);
+    assert_eq!(edge.get(&path).text(), "old");
+    for field in [
+        ("request-timeout", "0.05"),
+        ("deadline", "1000"),
+        ("deadline", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ("x-request-timeout-ms", "50"),
+        ("grpc-timeout", "50m"),
+    ] {
+        let answer = edge.get_with(&path, &[("cache-control", "no-cache"), field]);
+        assert_eq!(
+            (answer.status, answer.reason().as_str()),
+            (504, "downstream_timeout"),
+            "{field:?}: {answer:?}"
+        );
+    }
+}
+
+#[test]
 fn refreshes_of_stale_objects_count_toward_the_fills_of_the_client_that_asked() {
     let origin = Origin::start();
     let edge = in_front_of(&origin);

@@ -155,6 +155,9 @@ impl Running {
     /// The value of a metric, by the start of its line.
     pub(crate) fn metric(&self, start: &str) -> f64 {
         let text = self.scope.all_metrics().prometheus_text();
+        let name = start.split('{').next().unwrap_or_default();
+        let page = include_str!("../../../../docs/concurrency/edge.md");
+        assert!(page.contains(&format!("| `{name}`")), "no metric is called {name}");
         let line = text.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
     }

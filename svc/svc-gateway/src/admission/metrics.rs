@@ -1,5 +1,8 @@
 //! What admission shows: the two verdicts as queues, and each class's part of the slots.
 
+use std::hash::Hash;
+
+use fairq::FairQueue;
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 use ron_kernel::{
     InFlight, Scope,
@@ -8,7 +11,6 @@ use ron_kernel::{
 };
 use types::Moment;
 
-use super::room::FairRoom;
 use crate::tenant::Class;
 
 /// The most tickets that wait, unless configured otherwise.
@@ -75,13 +77,17 @@ impl AdmissionMetrics {
         }
     }
 
-    /// Publishes the room as it is now.
-    pub(super) fn sample(&self, room: &FairRoom, now: Moment) {
-        let depth = i64::try_from(room.queue().depth()).unwrap_or(i64::MAX);
+    /// Publishes the queue as it is now.
+    pub(super) fn sample<K, T>(&self, queue: &FairQueue<K, T>, now: Moment)
+    where
+        K: Clone + Eq + Hash,
+        T: Copy,
+    {
+        let depth = i64::try_from(queue.depth()).unwrap_or(i64::MAX);
         self.work.depth.set(depth);
         self.sched.depth.set(depth);
         for class in Class::ALL {
-            if let Some(stats) = room.queue().class(class.index(), now) {
+            if let Some(stats) = queue.class(class.index(), now) {
                 self.tokens[class.index()].set(stats.tokens);
             }
         }
@@ -91,6 +97,57 @@ impl AdmissionMetrics {
     pub(super) fn sample_inside(&self, inside: &[InFlight; Class::ALL.len()]) {
         for (gauge, inside) in self.inflight.iter().zip(inside) {
             gauge.set(i64::try_from(inside.count()).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::time::Duration;
+
+    use fairq::{Arrival, ClassSettings, Settings};
+    use ron_kernel::Kernel;
+
+    use super::*;
+
+    #[test]
+    fn each_class_shows_what_it_owes_and_how_many_of_its_requests_are_upstream() {
+        let kernel = Kernel::builder("test").build().unwrap();
+        let scope = kernel.scope(&crate::TOPOLOGY);
+        let metrics = AdmissionMetrics::new(&scope);
+        let classes = [1, 1, 2].map(ClassSettings::weighing).to_vec();
+        let ran = Duration::from_millis(300);
+        let (began, now) = (Moment::ORIGIN, Moment::ORIGIN.after(ran));
+        let mut queue = FairQueue::new(Settings { slots: 1, classes, ..Settings::default() }, began).unwrap();
+        let waits = Arrival {
+            class: Class::Anon.index(),
+            tenant: "waits",
+            weight: 1,
+            slot_time: ran.into(),
+            extra_units: 0,
+            slow: false,
+            slots_held: 0,
+        };
+        queue.push(waits, 0, 0, began);
+        queue.settle_unqueued(Class::Authed.index(), "had a slot", 1, ran, now);
+        let inside: [InFlight; Class::ALL.len()] = Default::default();
+        let _two = [inside[Class::Anon.index()].enter(), inside[Class::Anon.index()].enter()];
+        metrics.sample(&queue, now);
+        metrics.sample_inside(&inside);
+        let text = scope.all_metrics().prometheus_text();
+        for (class, tokens, inflight) in
+            [(Class::Anon, 0, 2), (Class::Authed, -300, 0), (Class::Internal, 0, 0)]
+        {
+            for (name, value) in [("fq_tokens", tokens), ("fq_inflight", inflight)] {
+                let class = class.name();
+                let line = format!("{name}{{node=\"test\",service=\"gateway\",class=\"{class}\"}} {value}\n");
+                assert!(text.contains(&line), "{line} in\n{text}");
+            }
+        }
+        for name in ["work", "sched"] {
+            let line = format!("queue_depth{{node=\"test\",service=\"gateway\",queue=\"{name}\"}} 1\n");
+            assert!(text.contains(&line), "{line} in\n{text}");
         }
     }
 }

@@ -205,6 +205,9 @@ impl Node {
     /// The value of a metric: all series whose line begins so, summed.
     pub(crate) fn metric(&self, name: &str, labels: &[&str]) -> u64 {
         let text = self.scope.all_metrics().prometheus_text();
+        let page = include_str!("../../../../docs/concurrency/gateway.md");
+        let listed = format!("| `{}`", name.trim_end_matches("_count"));
+        assert!(page.contains(&listed), "no metric is called {name}");
         let lines =
             text.lines().filter(|line| line.starts_with(name) && labels.iter().all(|l| line.contains(l)));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()

@@ -29,7 +29,7 @@ pub(crate) use hello::{Began, Link, NoSession, greet};
 pub(crate) use reader::reject_label;
 pub(crate) use writer::PERMIT_WAIT;
 
-use crate::{handshakes::Place, shared::Shared, toll::Party};
+use crate::{dialer::DIALER, handshakes::Place, shared::Shared, toll::Party};
 use activity::Judgement;
 
 /// The task that supervises a session.
@@ -119,6 +119,12 @@ async fn live(shared: &Arc<Shared>, wire: Wire, mut greeted: Greeted) -> CloseRe
         shared.peers.leave(&conn, joined);
     }
     shared.metrics.closed(reason);
+    if reason == CloseReason::Draining {
+        // The task that this is part of, and the two that it started.
+        shared.scope.children(if conn.dialled { &DIALER } else { &CONNECTION }).count_canceled();
+        shared.readers.count_canceled();
+        shared.writers.count_canceled();
+    }
     tracing::debug!(peer = %conn.peer, %reason, "a session has ended");
     reason
 }

@@ -24,6 +24,7 @@ pub(crate) const PERMIT_WAIT: Duration = Duration::from_secs(5);
 
 /// Writes what is in the outbox until it ends.
 pub(super) async fn run(conn: Arc<Conn>, wire: WriteHalf<Wire>, _alive: TaskOf) {
+    conn.outbox.claim();
     let written = tokio::select! {
         biased;
         () = conn.abandoned() => return,

@@ -138,3 +138,22 @@ fn what_a_peer_publishes_while_other_work_keeps_the_drain_waiting_is_refused_and
     let exit = node.stop();
     assert_eq!(exit.code, ExitCode::Clean, "{exit}");
 }
+
+#[test]
+fn tasks_of_sessions_that_a_drain_ends_are_counted_as_canceled() {
+    let node = Node::start(&plain(""));
+    let peers = [1, 2].map(|number| Hand::join(node.addr(), any_node(number)));
+    node.wait_for_peers(2);
+    peers.into_iter().for_each(Hand::read_in_background);
+    let metrics = node.scope.all_metrics().clone();
+    let exit = node.stop();
+    assert_eq!(exit.code, ExitCode::Clean, "{exit}");
+    let scrape = metrics.prometheus_text();
+    for kind in ["connection", "reader", "writer"] {
+        for (name, count) in [("spawned", 2), ("canceled", 2), ("aborted", 0), ("panicked", 0)] {
+            let line =
+                format!("tasks_{name}_total{{node=\"test\",service=\"overlay\",kind=\"{kind}\"}} {count}\n");
+            assert!(scrape.contains(&line), "{line} in\n{scrape}");
+        }
+    }
+}

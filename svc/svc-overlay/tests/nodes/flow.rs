@@ -157,8 +157,23 @@ fn a_peer_that_stops_reading_for_a_while_hears_everything_when_it_goes_on() {
             publisher.publish(publication(1, seq, Bytes::from_static(b"small")));
         }
     });
+    let queued = || {
+        let peers = node.overlay.peers();
+        peers.iter().find(|peer| peer.node == any_node(3)).expect("it is still there").queued as u64
+    };
+    let waits_at_least = queued();
+    assert!(waits_at_least > 0, "nothing waits for it");
     std::thread::sleep(STOPPED);
+    let waits_at_most = queued();
     hear_all(&mut stopped);
+    // All that waited was given up, and each counted for the peer that it waited for.
+    let peer = &any_node(3).to_string()[..11];
+    let given_up = node
+        .metric(&format!("backpressure_events_total{{node=\"test\",service=\"overlay\",peer=\"{peer}\"}}"));
+    assert!(
+        (waits_at_least..=waits_at_most).contains(&given_up),
+        "{given_up} of {waits_at_least}..={waits_at_most}"
+    );
 }
 
 /// A large publication in a topic of its own.

@@ -17,6 +17,7 @@ mod life;
 mod lost_rows;
 mod parked;
 mod policies;
+mod pressure;
 mod reconcile;
 mod repair;
 mod repair_documents;

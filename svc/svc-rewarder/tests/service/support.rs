@@ -68,6 +68,7 @@ pub(crate) struct Wish {
     pub(crate) checkpoint_keys: Vec<[u8; 32]>,
     /// The wall clock; the machine's unless a test has its own.
     pub(crate) wall_clock: Option<WallClock>,
+    pub(crate) drain_deadline: Duration,
 }
 
 impl Default for Wish {
@@ -79,6 +80,7 @@ impl Default for Wish {
             pool: 1_000_000,
             checkpoint_keys: Vec::new(),
             wall_clock: None,
+            drain_deadline: PATIENCE,
         }
     }
 }
@@ -98,7 +100,7 @@ impl Running {
         wish: Wish,
         settings: impl FnOnce(&mut RewarderConfig),
     ) -> Self {
-        let kernel = Kernel::builder("test").drain_deadline(PATIENCE).build().unwrap();
+        let kernel = Kernel::builder("test").drain_deadline(wish.drain_deadline).build().unwrap();
         let scope = kernel.scope(&TOPOLOGY);
         let signer = SigningKey::from_pkcs8(SIGNER).unwrap_or_else(|_| SigningKey::generate().unwrap());
         let mut config = RewarderConfig {
@@ -224,11 +226,19 @@ impl Running {
         all.iter().map(|one| format!("{}: {}\n", one.name, one.reason)).collect()
     }
 
+    #[track_caller]
     pub(crate) fn metric(&self, start: &str) -> f64 {
-        let text = self.scope.all_metrics().prometheus_text();
-        let line = text.lines().find(|line| line.starts_with(start));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+        metric_of(&self.scope, start)
     }
+}
+
+/// The value of the first series whose line begins like this; there has to be one.
+#[track_caller]
+pub(crate) fn metric_of(scope: &Scope, start: &str) -> f64 {
+    let text = scope.all_metrics().prometheus_text();
+    let line = text.lines().find(|line| line.starts_with(start));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("no {start} in\n{text}"))
 }
 
 impl Drop for Running {

@@ -6,7 +6,13 @@ use crate::{
 };
 
 /// Where locks are ranked. The kernel's own are below all ranks, and those of `ron-sync` are model-checked.
-const RANKED: [&str; 3] = ["svc/", "rt/ron-transport/src/", "rt/ron-traces/src/"];
+const RANKED: [&str; 5] = [
+    "svc/",
+    "rt/ron-transport/src/",
+    "rt/ron-traces/src/",
+    "bin/omnigate/src/admin/",
+    "bin/omnigate/src/node/",
+];
 
 /// Services and the transport use the kernel's `Ranked`, whose order debug builds assert, and no lock without a rank.
 #[must_use]
