@@ -50,9 +50,10 @@ fn operators_purge_by_url_prefix_and_tag_and_what_is_purged_stays_away() {
             }
         }
     };
-    let table: [(&[&str], &[&str]); 6] = [
+    let table: [(&[&str], &[&str]); 7] = [
         (&["http://a/other"], &["/other"]),
         (&["http://A/other?q=1"], &["/other?q=1"]),
+        (&["http://a:80/other"], &["/other"]),
         (&["--prefix", "http://a/news"], &["/news/1", "/news/2"]),
         (&["--tag", "NEWS"], &["/news/1", "/news/2"]),
         (&["--tag", "two"], &["/news/2"]),
