@@ -135,6 +135,32 @@ fn a_response_that_is_confirmed_during_a_purge_is_purged_as_well() {
 }
 
 #[test]
+fn what_is_purged_while_another_process_has_the_store_does_not_come_back_with_it() {
+    let origin = Origin::start(|request| {
+        let fields = "cache-control: max-age=3600\r\netag: \"v\"\r\n";
+        match field(request, "if-none-match") {
+            Some(_) => unchanged(fields),
+            None => whole(200, fields, "body"),
+        }
+    });
+    let mut node = Lives::of(&origin, "{}", "");
+    node.start();
+    node.get("/0", "");
+    node.wait_for_disk(1);
+    node.stop();
+    let other = fs::File::options().write(true).open(node.folder().join("index.log.lock")).unwrap();
+    other.lock().unwrap();
+    node.start();
+    assert_eq!(node.cache("")["store"], "waiting");
+    assert!(node.run(&["cache", "purge", "http://a/0"]).status.success());
+    drop(other);
+    eventually("the node has the store", || (node.cache("")["store"] == "disk").then_some(()));
+    assert_eq!(node.get("/0", "").body, "body");
+    let asked = origin.asked();
+    assert!(asked.iter().all(|asked| field(asked, "if-none-match").is_none()), "{asked:?}");
+}
+
+#[test]
 fn what_is_softly_purged_is_validated_before_it_is_fresh_again() {
     let (origin, version) = tagged();
     let mut node = Lives::of(&origin, "{ grace = \"1h\", keep_tags = true }", "");

@@ -153,6 +153,10 @@ impl ResponseCache {
 
     /// Goes through all that is stored: not on a core.
     fn purge_now(&self, purge: &Purge, soft: bool) -> u64 {
+        // Before anything is looked at: what is taken over from the disk after that is not kept.
+        if let Some(journal) = self.journal.as_ref().filter(|_| self.disk.get().is_none()) {
+            journal.purge_early();
+        }
         // First, so that nothing is stored that was asked for before.
         self.index.outdate_all();
         let key = match purge {
