@@ -218,9 +218,9 @@ fn nobody_waits_for_the_bytes_of_a_client_that_asked_first() {
     assert_eq!((answer.status, answer.bytes.len()), (200, MEDIUM), "{:?}", answer.headers);
 }
 
-/// An edge whose origin sends nothing of the objects below `/slow/`, and two clients that have asked for as many of them as
-/// they may have at once.
-fn with_two_slow_clients() -> (Edge, Vec<Client>) {
+/// An edge whose origin sends nothing of the objects below `/slow/`, and two clients that ask for as many objects as they may
+/// have at once: the first for slow ones, and the second for two of these and then for `others`.
+fn with_two_slow_clients(others: [&str; 2]) -> (Edge, Vec<Client>) {
     let settings = "fill_timeout = \"60s\"\ningress = { timeout_secs = 10 }";
     let edge = Edge::start(settings, |path, _, to| {
         let fields = format!("etag: \"{path}\"\r\ncache-control: max-age=600\r\n");
@@ -232,18 +232,18 @@ fn with_two_slow_clients() -> (Edge, Vec<Client>) {
     });
     let mut hostile: Vec<Client> = ask_for(&edge, 2, ["/slow/0", "/slow/1", "/slow/2", "/slow/3"]).into();
     hostile.extend(ask_for(&edge, 4, ["/slow/4", "/slow/5"]));
-    for path in ["/slow/6", "/popular"] {
+    for path in others {
         let mut client = Client::connect_from(4, edge.addr).unwrap();
         client.send(&edge.path(path)).unwrap();
         hostile.push(client);
     }
-    eventually("its requests are worked on", || (edge.node.metric("edge_inflight") >= 8.0).then_some(()));
+    eventually("all are worked on", || (edge.node.metric("edge_inflight") >= 8.0).then_some(()));
     (edge, hostile)
 }
 
 #[test]
 fn two_clients_with_slow_objects_leave_places_of_their_origin_to_others() {
-    let (edge, _hostile) = with_two_slow_clients();
+    let (edge, _hostile) = with_two_slow_clients(["/slow/6", "/slow/7"]);
     for nth in 0..3 {
         let answer = edge.get(3, &format!("/{nth}"), "");
         assert_eq!((answer.status, answer.body.as_str()), (200, "body"), "{nth}: {:?}", answer.headers);
@@ -252,7 +252,7 @@ fn two_clients_with_slow_objects_leave_places_of_their_origin_to_others() {
 
 #[test]
 fn nobody_waits_for_the_place_of_a_client_that_asked_first() {
-    let (edge, _hostile) = with_two_slow_clients();
+    let (edge, _hostile) = with_two_slow_clients(["/slow/6", "/popular"]);
     let answer = edge.get(3, "/popular", "");
     assert_eq!((answer.status, answer.body.as_str()), (200, "body"), "{:?}", answer.headers);
 }
