@@ -195,19 +195,39 @@ fn the_server_gets_the_host_as_it_is_in_the_key() {
         ("/name", "WWW.a", "www.a"),
         ("/port", "A:8080", "a:8080"),
         ("/dot", "A.", "a."),
+        ("/usual", "a:80", "a"),
+        ("/zeros", "a:0080", "a"),
         ("/address", "[::A]", "[::a]"),
         ("http://A/whole", "a", "a"),
         ("http://a/both", "A", "a"),
+        ("http://a:80/whole-usual", "a", "a"),
     ] {
         let attack = asked(target, odd);
         assert_eq!((attack.status, attack.body.as_str(), is_hit(&attack)), (200, usual, false), "{target}");
-        let victim = asked(target.trim_start_matches("http://").trim_start_matches(['A', 'a']), usual);
+        let path = target.trim_start_matches("http://").trim_start_matches(['A', 'a']);
+        let victim = asked(path.trim_start_matches(":80"), usual);
         assert_eq!((victim.status, victim.body.as_str(), is_hit(&victim)), (200, usual, true), "{target}");
     }
     // Spellings of a host that are not rewritten are hosts of their own.
-    for host in ["b", "b:80", "b:443", "b.", "[::1]", "[0::1]"] {
+    for host in ["b", "b:443", "b.", "[::1]", "[0::1]"] {
         let answer = asked("/", host);
         assert_eq!((answer.body.as_str(), is_hit(&answer)), (host, false));
+    }
+}
+
+#[test]
+fn a_write_to_a_host_invalidates_it_however_its_usual_port_is_written() {
+    let origin = Origin::start(|_| fresh("x"));
+    let node = origin.behind_cache("{}", "");
+    let asked = |method: &str, host: &str| {
+        let request = format!("{method} /a HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\n\r\n");
+        is_hit(&ask(node.gateway, request).unwrap())
+    };
+    for (reads, writes) in [("a", "a:80"), ("a:80", "A"), ("a:8080", "a:08080")] {
+        asked("GET", reads);
+        assert!(asked("GET", reads), "{reads}");
+        asked("PUT", writes);
+        assert!(!asked("GET", reads), "{writes} was written");
     }
 }
 

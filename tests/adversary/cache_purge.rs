@@ -50,9 +50,10 @@ fn operators_purge_by_url_prefix_and_tag_and_what_is_purged_stays_away() {
             }
         }
     };
-    let table: [(&[&str], &[&str]); 6] = [
+    let table: [(&[&str], &[&str]); 7] = [
         (&["http://a/other"], &["/other"]),
         (&["http://A/other?q=1"], &["/other?q=1"]),
+        (&["http://a:80/other"], &["/other"]),
         (&["--prefix", "http://a/news"], &["/news/1", "/news/2"]),
         (&["--tag", "NEWS"], &["/news/1", "/news/2"]),
         (&["--tag", "two"], &["/news/2"]),
@@ -131,6 +132,32 @@ fn a_response_that_is_confirmed_during_a_purge_is_purged_as_well() {
             assert!(whole() > before, "{round}: what was purged is still there");
         }
     });
+}
+
+#[test]
+fn what_is_purged_while_another_process_has_the_store_does_not_come_back_with_it() {
+    let origin = Origin::start(|request| {
+        let fields = "cache-control: max-age=3600\r\netag: \"v\"\r\n";
+        match field(request, "if-none-match") {
+            Some(_) => unchanged(fields),
+            None => whole(200, fields, "body"),
+        }
+    });
+    let mut node = Lives::of(&origin, "{}", "");
+    node.start();
+    node.get("/0", "");
+    node.wait_for_disk(1);
+    node.stop();
+    let other = fs::File::options().write(true).open(node.folder().join("index.log.lock")).unwrap();
+    other.lock().unwrap();
+    node.start();
+    assert_eq!(node.cache("")["store"], "waiting");
+    assert!(node.run(&["cache", "purge", "http://a/0"]).status.success());
+    drop(other);
+    eventually("the node has the store", || (node.cache("")["store"] == "disk").then_some(()));
+    assert_eq!(node.get("/0", "").body, "body");
+    let asked = origin.asked();
+    assert!(asked.iter().all(|asked| field(asked, "if-none-match").is_none()), "{asked:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::{
 
 use crate::{
     cache_node::{EMPTY, Lives, program, send},
-    cache_origin::{Origin, field, is_hit, target, whole},
+    cache_origin::{Origin, field, is_hit, target, unchanged, whole},
     support::{Answer, be_patient, eventually, get},
 };
 
@@ -259,11 +259,17 @@ fn no_flipped_bit_of_the_index_brings_anything_back_or_mixes_it() {
     node.kill();
     let sound = tempfile::tempdir().unwrap();
     copy(&node.folder(), sound.path());
+    // The very file, because a copy is not believed.
+    let log = node.dir.path().join("kept.log");
+    fs::hard_link(node.folder().join("index.log"), &log).unwrap();
     let mut chance = Chance::new(seed());
     let mut hits = 0;
     for round in 0..=flips {
         fs::remove_dir_all(node.folder()).unwrap();
         copy(sound.path(), &node.folder());
+        fs::write(&log, fs::read(sound.path().join("index.log")).unwrap()).unwrap();
+        fs::remove_file(node.folder().join("index.log")).unwrap();
+        fs::hard_link(&log, node.folder().join("index.log")).unwrap();
         if round > 0 {
             flip(&node.folder().join("index.log"), &mut chance);
             for path in files_below(&node.folder().join("objects/objects")).iter().take(3) {
@@ -279,6 +285,44 @@ fn no_flipped_bit_of_the_index_brings_anything_back_or_mixes_it() {
         node.kill();
     }
     eprintln!("{flips} bits of the index flipped, {hits} hits, 0 wrong");
+}
+
+#[test]
+fn a_restored_backup_brings_nothing_back_that_was_purged() {
+    let version = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&version);
+    let origin = Origin::start(move |request| {
+        let tag = format!("\"{}\"", shown.load(Ordering::SeqCst));
+        let fields = format!("cache-control: max-age=3600\r\netag: {tag}\r\n");
+        match field(request, "if-none-match") {
+            Some(known) if known == tag => unchanged(&fields),
+            _ => whole(200, &fields, &tag),
+        }
+    });
+    // A backup of a node that runs, and of one that was stopped.
+    for was_stopped in [false, true] {
+        let mut node = Lives::of(&origin, "{}", "");
+        node.start();
+        let first = node.get("/0", "").body;
+        node.wait_for_disk(1);
+        let backup = tempfile::tempdir().unwrap();
+        if was_stopped {
+            node.stop();
+        }
+        copy(&node.folder(), backup.path());
+        if was_stopped {
+            node.start();
+        }
+        version.fetch_add(1, Ordering::SeqCst);
+        assert!(node.run(&["cache", "purge", "http://a/0"]).status.success());
+        let second = node.get("/0", "").body;
+        assert_ne!(first, second);
+        node.stop();
+        fs::remove_dir_all(node.folder()).unwrap();
+        copy(backup.path(), &node.folder());
+        node.start();
+        assert_eq!(node.get("/0", "").body, second, "was stopped: {was_stopped}");
+    }
 }
 
 /// What clients do until the node is killed. Each request that was answered is told.

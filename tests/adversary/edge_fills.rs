@@ -187,11 +187,11 @@ fn with_few_bytes() -> Edge {
     })
 }
 
-/// Sends requests of one client, and waits until they have reached the origin.
-fn ask_for(edge: &Edge, paths: [&str; 2]) -> [Client; 2] {
+/// Sends requests of the client at 127.0.0.`from`, and waits until they have reached the origin.
+fn ask_for<const N: usize>(edge: &Edge, from: u8, paths: [&str; N]) -> [Client; N] {
     let mut asked = edge.asked.load(Ordering::SeqCst);
     paths.map(|path| {
-        let mut client = Client::connect_from(2, edge.addr).unwrap();
+        let mut client = Client::connect_from(from, edge.addr).unwrap();
         client.send(&edge.path(path)).unwrap();
         asked += 1;
         eventually("the origin is asked", || (edge.asked.load(Ordering::SeqCst) >= asked).then_some(()));
@@ -203,7 +203,7 @@ fn ask_for(edge: &Edge, paths: [&str; 2]) -> [Client; 2] {
 fn a_client_that_fetches_the_longest_objects_leaves_bytes_to_others() {
     let edge = with_few_bytes();
     // One of them has the client's share, and the other waits for it.
-    let _hostile = ask_for(&edge, ["/slow/0", "/slow/1"]);
+    let _hostile = ask_for(&edge, 2, ["/slow/0", "/slow/1"]);
     for nth in 0..3 {
         let answer = edge.get(3, &format!("/{nth}"), "");
         assert_eq!((answer.status, answer.bytes.len()), (200, MEDIUM), "{nth}: {:?}", answer.headers);
@@ -213,7 +213,46 @@ fn a_client_that_fetches_the_longest_objects_leaves_bytes_to_others() {
 #[test]
 fn nobody_waits_for_the_bytes_of_a_client_that_asked_first() {
     let edge = with_few_bytes();
-    let _hostile = ask_for(&edge, ["/slow/0", "/popular"]);
+    let _hostile = ask_for(&edge, 2, ["/slow/0", "/popular"]);
     let answer = edge.get(3, "/popular", "");
     assert_eq!((answer.status, answer.bytes.len()), (200, MEDIUM), "{:?}", answer.headers);
+}
+
+/// An edge whose origin sends nothing of the objects below `/slow/`, and two clients that ask for as many objects as they may
+/// have at once: the first for slow ones, and the second for two of these and then for `others`.
+fn with_two_slow_clients(others: [&str; 2]) -> (Edge, Vec<Client>) {
+    let settings = "fill_timeout = \"60s\"\ningress = { timeout_secs = 10 }";
+    let edge = Edge::start(settings, |path, _, to| {
+        let fields = format!("etag: \"{path}\"\r\ncache-control: max-age=600\r\n");
+        if path.starts_with("/slow/") {
+            to.write_all(format!("HTTP/1.1 200 X\r\n{fields}content-length: 1000\r\n\r\n").as_bytes())?;
+            return to.read(&mut [0]).map(drop);
+        }
+        say(to, &fields, b"body")
+    });
+    let mut hostile: Vec<Client> = ask_for(&edge, 2, ["/slow/0", "/slow/1", "/slow/2", "/slow/3"]).into();
+    hostile.extend(ask_for(&edge, 4, ["/slow/4", "/slow/5"]));
+    for path in others {
+        let mut client = Client::connect_from(4, edge.addr).unwrap();
+        client.send(&edge.path(path)).unwrap();
+        hostile.push(client);
+    }
+    eventually("all are worked on", || (edge.node.metric("edge_inflight") >= 8.0).then_some(()));
+    (edge, hostile)
+}
+
+#[test]
+fn two_clients_with_slow_objects_leave_places_of_their_origin_to_others() {
+    let (edge, _hostile) = with_two_slow_clients(["/slow/6", "/slow/7"]);
+    for nth in 0..3 {
+        let answer = edge.get(3, &format!("/{nth}"), "");
+        assert_eq!((answer.status, answer.body.as_str()), (200, "body"), "{nth}: {:?}", answer.headers);
+    }
+}
+
+#[test]
+fn nobody_waits_for_the_place_of_a_client_that_asked_first() {
+    let (edge, _hostile) = with_two_slow_clients(["/slow/6", "/popular"]);
+    let answer = edge.get(3, "/popular", "");
+    assert_eq!((answer.status, answer.body.as_str()), (200, "body"), "{:?}", answer.headers);
 }

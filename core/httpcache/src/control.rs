@@ -27,7 +27,8 @@ pub struct Control {
     pub directives: ResponseDirectives,
     /// Whether a targeted field said so.
     pub is_targeted: bool,
-    /// The fields that `no-cache="…"` and `private="…"` name: they are not stored.
+    /// The fields that `no-cache="…"` and `private="…"` name: they are not stored. If they describe the content, as
+    /// `Content-Encoding` does, the directive concerns the whole response.
     pub unstored_fields: Vec<HeaderName>,
 }
 
@@ -70,6 +71,8 @@ fn untargeted(headers: &HeaderMap) -> Control {
             continue;
         };
         let named = argument.and_then(names).filter(|named| !named.is_empty());
+        // Without them the stored bytes would mean something else.
+        let named = named.filter(|named| !named.iter().any(describes_the_content));
         match named {
             Some(named) if read.unstored_fields.len() + named.len() <= MAX_NAMED => {
                 read.unstored_fields.extend(named);
@@ -80,6 +83,11 @@ fn untargeted(headers: &HeaderMap) -> Control {
     read.directives.no_cache = no_cache;
     read.directives.private = private;
     read
+}
+
+/// Whether clients and caches need a field to make sense of a response.
+fn describes_the_content(name: &HeaderName) -> bool {
+    *name == http::header::VARY || name.as_str().starts_with("content-")
 }
 
 /// The field names of an argument; `None` if one of them is none.

@@ -1,14 +1,18 @@
 //! `Vary`: which of several stored responses a request selects (RFC 9111, 4.1).
 //!
 //! Values are compared in a normal form: the lines of a field as one list, without blanks around its elements; languages and
-//! codings also in lower case and in the order of their weights; cookies as they are. What is absent equals only what is absent.
+//! codings also in lower case and in the order of their weights; cookies, and values that are very long, as they are. What is
+//! absent equals only what is absent.
 
-use std::{cmp::Reverse, fmt, sync::Arc};
+use std::{cell::RefCell, cmp::Reverse, fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 /// Most fields that `Vary` may name; a response that names more is stored for nobody.
 pub const MAX_FIELDS: usize = 16;
+
+/// Longer values are compared as they are: to put them into normal form takes a client little and this cache much.
+const MAX_NORMAL: usize = 2048;
 
 /// The content of a `Vary` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +61,32 @@ impl RequestFields<'_> {
             return None;
         }
         Some(normal_form(name, self.headers.get_all(name).iter().map(HeaderValue::as_bytes)))
+    }
+}
+
+/// A request's fields while stored responses are compared with them: each is put into normal form once, however many there are.
+#[derive(Debug)]
+pub struct Selecting<'a> {
+    request: RequestFields<'a>,
+    /// The fields that were asked for so far: no more than variants name.
+    known: RefCell<Vec<(HeaderName, Option<Vec<u8>>)>>,
+}
+
+impl<'a> Selecting<'a> {
+    /// The fields of a request, of which none has been asked for.
+    #[must_use]
+    pub const fn new(request: RequestFields<'a>) -> Self {
+        Self { request, known: RefCell::new(Vec::new()) }
+    }
+
+    /// What comes of a field's value in normal form, or of its absence.
+    fn with<T>(&self, name: &HeaderName, look: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        let mut known = self.known.borrow_mut();
+        let at = known.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            known.push((name.clone(), self.request.value(name)));
+            known.len() - 1
+        });
+        look(known[at].1.as_deref())
     }
 }
 
@@ -112,14 +142,24 @@ impl Variant {
     /// Whether the request selects this variant.
     #[must_use]
     pub fn fits(&self, request: &RequestFields<'_>) -> bool {
-        self.fields.iter().all(|(name, selector)| match (request.value(name), selector) {
-            (None, None) => true,
-            (Some(value), Some(Selector::Value(stored))) => *value == **stored,
-            (Some(value), Some(Selector::Hash(stored))) => {
-                self.key.as_ref().is_some_and(|key| hash(key, name, &value) == *stored)
-            }
-            (None, Some(_)) | (Some(_), None) => false,
-        })
+        self.is_selected(&Selecting::new(*request))
+    }
+
+    /// The same for a request with which several variants are compared.
+    #[must_use]
+    pub fn is_selected(&self, selecting: &Selecting<'_>) -> bool {
+        let is_it =
+            |name: &HeaderName, selector: Option<&Selector>, value: Option<&[u8]>| match (value, selector) {
+                (None, None) => true,
+                (Some(value), Some(Selector::Value(stored))) => *value == **stored,
+                (Some(value), Some(Selector::Hash(stored))) => {
+                    self.key.as_ref().is_some_and(|key| hash(key, name, value) == *stored)
+                }
+                (None, Some(_)) | (Some(_), None) => false,
+            };
+        self.fields
+            .iter()
+            .all(|(name, selector)| selecting.with(name, |value| is_it(name, selector.as_ref(), value)))
     }
 
     pub(crate) fn fields(&self) -> &[(HeaderName, Option<Selector>)] {
@@ -161,8 +201,13 @@ fn normal_form<'v>(name: &HeaderName, lines: impl Iterator<Item = &'v [u8]>) -> 
         // As servers are told: HTTP/2 splits the field where HTTP/1.1 has `; ` (RFC 9113, 8.2.3).
         return lines.collect::<Vec<_>>().join(b"; ".as_slice());
     }
+    let lines: Vec<&[u8]> = lines.collect();
+    if lines.iter().map(|line| line.len()).sum::<usize>() > MAX_NORMAL {
+        // No field value has a zero byte, so that this equals no normal form.
+        return [b"\0".as_slice(), &lines.join(b",".as_slice())].concat();
+    }
     let elements: Vec<&[u8]> =
-        lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).collect();
+        lines.into_iter().flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).collect();
     if *name != header::ACCEPT_LANGUAGE && *name != header::ACCEPT_ENCODING {
         return elements.join(b",".as_slice());
     }
@@ -219,5 +264,26 @@ fn thousandths(number: &[u8]) -> Option<u16> {
         "0" => Some(decimals),
         "1" if decimals == 0 => Some(WHOLE),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_put_into_normal_form_once_for_all_variants() {
+        let names = [header::ACCEPT_LANGUAGE, header::ACCEPT_ENCODING];
+        let headers = |language: &str| {
+            let value = HeaderValue::from_str(language).expect("a value");
+            HeaderMap::from_iter([(header::ACCEPT_LANGUAGE, value)])
+        };
+        let all: Vec<HeaderMap> = (0..32).map(|nth| headers(&format!("l{nth}"))).collect();
+        let variants =
+            all.iter().map(|headers| Variant::of(&names, &RequestFields { headers, removed: &[] }));
+        let request = headers("l31");
+        let selecting = Selecting::new(RequestFields { headers: &request, removed: &[] });
+        assert_eq!(variants.filter(|variant| variant.is_selected(&selecting)).count(), 1);
+        assert_eq!(selecting.known.borrow().len(), 2);
     }
 }

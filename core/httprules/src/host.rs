@@ -67,6 +67,27 @@ pub fn is_sound(host: &str) -> bool {
     name.is_none_or(is_name) && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
+/// A sound host as all names of it are written: in lower case, and without a port that its scheme has anyway (RFC 9110, 4.2.3).
+/// `None` if it is written so.
+#[must_use]
+pub fn normal(host: &str, is_https: bool) -> Option<String> {
+    let address = host.rfind(']').map_or(0, |end| end + 1);
+    let (name, port) = match host[address..].find(':') {
+        Some(colon) => (&host[..address + colon], &host[address + colon..]),
+        None => (host, ""),
+    };
+    let usual = if is_https { 443 } else { 80 };
+    let normal_port = match port.strip_prefix(':').map(str::parse::<u16>) {
+        Some(Ok(number)) if number == usual => String::new(),
+        Some(Ok(number)) => format!(":{number}"),
+        Some(Err(_)) | None => port.to_owned(),
+    };
+    if port == normal_port && !name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return None;
+    }
+    Some(name.to_ascii_lowercase() + &normal_port)
+}
+
 /// Labels of letters, digits and a few signs with dots between; a dot may stand at the end.
 fn is_name(name: &str) -> bool {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
@@ -122,6 +143,31 @@ mod tests {
             (usual, "http://a.example/", &["a.example", "a.example"], Unsound::Field),
         ] {
             assert_eq!(judge(version, uri, hosts), Err(wrong), "{version:?} {uri} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_one_normal_form() {
+        for (host, plain, secure) in [
+            ("a", "a", "a"),
+            ("A.b", "a.b", "a.b"),
+            ("a:80", "a", "a:80"),
+            ("a:0080", "a", "a:80"),
+            ("a:443", "a:443", "a"),
+            ("a:8080", "a:8080", "a:8080"),
+            ("a:08080", "a:8080", "a:8080"),
+            ("A:0", "a:0", "a:0"),
+            ("A:x", "a:x", "a:x"),
+            ("[::A]:80", "[::a]", "[::a]:80"),
+            ("[::1]", "[::1]", "[::1]"),
+            ("a.", "a.", "a."),
+            ("", "", ""),
+        ] {
+            for (is_https, expected) in [(false, plain), (true, secure)] {
+                let normal = normal(host, is_https);
+                assert_eq!(normal.as_deref().unwrap_or(host), expected, "{host}");
+                assert_eq!(normal.is_none(), host == expected, "{host}");
+            }
         }
     }
 

@@ -15,13 +15,19 @@
 //! a record that was changed, moved or repeated is found. Nothing is read behind such a record, because its length may be
 //! wrong. What comes before it is what was appended, but records behind it may have taken some of that back: the reader is
 //! told so by [`LogEnd::Unsure`], as it is when the log was not closed before the system was started again.
+//!
+//! **What a restored backup does.** It is a log of an earlier time, and what was taken back since is in it. The second half of a
+//! log's id stands for its file, so that a copy of it is told from the log itself; and a file that was last changed long after
+//! its bytes were written, as one is whose times were set, is not what a log has left. Both are [`LogEnd::Unsure`]. A file system
+//! that was set back as a whole cannot be told.
 
 #![expect(clippy::disallowed_methods, reason = "everything in this crate blocks, and says so")]
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process,
     time::SystemTime,
@@ -34,6 +40,8 @@ const MAGIC: &[u8; 16] = b"omnigate log 1\n\0";
 const SEAL_LEN: usize = 16;
 const HEADER_LEN: usize = 64;
 const FRAME_LEN: usize = 4 + SEAL_LEN;
+/// So many seconds may pass from the writing of a log's last bytes to the last change of its file, which is its renaming.
+const CHANGED_WITHIN: i64 = 10;
 /// Where Linux tells one run of the system from the next.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -127,8 +135,8 @@ impl RecordLog {
         draft: &Path,
         records: impl IntoIterator<Item = Vec<u8>>,
     ) -> io::Result<(File, [u8; 16], u64, u64)> {
-        let id = new_id();
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(draft)?;
+        let id = new_id(&file)?;
         let mut writer = io::BufWriter::new(&file);
         writer.write_all(&header(&id))?;
         let (mut count, mut len) = (0, HEADER_LEN as u64);
@@ -215,6 +223,8 @@ fn read_all(file: &mut File, len: u64, mut record: impl FnMut(&[u8])) -> io::Res
         return Ok(LogEnd::Complete);
     }
     let damaged = Ok(LogEnd::Unsure { is_damaged: true });
+    let metadata = file.metadata()?;
+    let was_set_back = metadata.ctime().saturating_sub(metadata.mtime()) > CHANGED_WITHIN;
     let mut reader = BufReader::with_capacity(256 * 1024, file);
     let mut start = [0; HEADER_LEN];
     if !fill(&mut reader, &mut start)? {
@@ -249,7 +259,8 @@ fn read_all(file: &mut File, len: u64, mut record: impl FnMut(&[u8])) -> io::Res
         count += 1;
         at += (FRAME_LEN + length) as u64;
     }
-    let is_complete = is_closed || is_same_boot;
+    let is_the_file = id[8..] == of_file(&metadata);
+    let is_complete = (is_closed || is_same_boot) && is_the_file && !was_set_back;
     Ok(if is_complete { LogEnd::Complete } else { LogEnd::Unsure { is_damaged: false } })
 }
 
@@ -288,10 +299,23 @@ fn seal(parts: &[&[u8]]) -> [u8; SEAL_LEN] {
     seal
 }
 
-/// An id that no other log has had in this place.
-fn new_id() -> [u8; 16] {
-    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    seal(&[&boot(), &process::id().to_le_bytes(), &nanos.to_le_bytes()])
+/// An id that no other log has had in this place, and no copy of the log has.
+fn new_id(file: &File) -> io::Result<[u8; 16]> {
+    let mut id = seal(&[&boot(), &process::id().to_le_bytes(), &nanos(SystemTime::now()).to_le_bytes()]);
+    id[8..].copy_from_slice(&of_file(&file.metadata()?));
+    Ok(id)
+}
+
+/// What stands for a file: its number, and when it was created, where the file system keeps that.
+fn of_file(metadata: &Metadata) -> [u8; 8] {
+    let born = metadata.created().map_or(0, nanos);
+    let mut short = [0; 8];
+    short.copy_from_slice(&seal(&[&metadata.ino().to_le_bytes(), &born.to_le_bytes()])[..8]);
+    short
+}
+
+fn nanos(time: SystemTime) -> u128 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
 /// This run of the system; nothing where it does not say, which no log is believed by.

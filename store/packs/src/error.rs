@@ -90,6 +90,14 @@ pub enum MbtilesError {
          CREATE UNIQUE INDEX tile_index ON tiles (zoom_level, tile_column, tile_row)"
     )]
     NoIndex,
+    /// A view that keeps rows in memory.
+    #[error("reading `{table}` would collect rows in memory ({step}), which a pack does not need")]
+    Collects {
+        /// The name of the table or view.
+        table: &'static str,
+        /// The step of the query, in SQLite's words.
+        step: String,
+    },
     /// A query that does not come to an end.
     #[error("a query takes too long")]
     TooSlow,

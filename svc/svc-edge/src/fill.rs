@@ -137,6 +137,8 @@ pub struct Fill {
     settings: ArcSwap<FillSettings>,
     table: Table,
     flights: Arc<Flights<Landed>>,
+    /// Damaged objects that are being looked at.
+    looks: Arc<Flights<bool>>,
     lanes: Arc<Lanes>,
     begun: Bucket,
     client: Client,
@@ -174,6 +176,7 @@ impl Fill {
             settings: ArcSwap::from_pointee(parts.settings),
             table,
             flights: Arc::default(),
+            looks: Arc::default(),
             lanes: Arc::clone(&lanes),
             begun: Bucket::default(),
             client: Client::new(scope, parts.resolver),
@@ -331,11 +334,17 @@ impl Fill {
     pub async fn damaged(&self, url: &OriginUrl, id: ObjectId) -> bool {
         self.receiver.hot.remove(&id);
         let cas = Arc::clone(&self.receiver.cas);
-        let fate = self.receiver.blocking.run("look at a damaged object", move || cas.quarantine(id)).await;
-        if matches!(fate, Ok(Ok(Fate::Sound | Fate::Repaired))) {
+        let look = move || {
+            let fate = cas.quarantine(id);
+            tracing::warn!(%id, ?fate, "an object was damaged or gone");
+            matches!(fate, Ok(Fate::Sound | Fate::Repaired))
+        };
+        // Once for all who have met it: a look reads all of the object, and others would wait for it on threads.
+        let (blocking, what) = (&self.receiver.blocking, id.to_string());
+        let is_sound = Flights::load(&self.looks, &what, blocking, "look at a damaged object", look).await;
+        if is_sound == Ok(true) {
             return true;
         }
-        tracing::warn!(%url, %id, ?fate, "an object was damaged or gone");
         self.table.forget_object(url.text(), id);
         self.index.tell(News::RemoveObject(id)).await;
         false

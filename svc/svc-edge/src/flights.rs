@@ -7,7 +7,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -39,8 +39,27 @@ struct AskedFor {
     first: ClientId,
     /// How often it was asked for since it began.
     count: AtomicU64,
-    /// Whether another client did.
-    by_others: AtomicBool,
+    /// The last of the other clients that did, or nobody.
+    others: [AtomicU64; OTHERS],
+}
+
+/// So many clients are known to have asked for a flight, beside the one that began it.
+const OTHERS: usize = 4;
+
+impl AskedFor {
+    fn ask(&self, client: ClientId) {
+        let nth = self.count.fetch_add(1, Ordering::Relaxed);
+        if client == blame::NOBODY || client == self.first || self.others().any(|known| known == client) {
+            return;
+        }
+        let at = usize::try_from(nth % OTHERS as u64).unwrap_or_default();
+        self.others[at].store(client, Ordering::Relaxed);
+    }
+
+    fn others(&self) -> impl Iterator<Item = ClientId> {
+        let others = self.others.iter().map(|other| other.load(Ordering::Relaxed));
+        others.filter(|other| *other != blame::NOBODY)
+    }
 }
 
 /// Which request loads an object (single-flight).
@@ -140,10 +159,7 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
 
 impl<T> UnderWay<T> {
     fn join(&self, client: ClientId) -> watch::Receiver<Option<T>> {
-        self.asked_for.count.fetch_add(1, Ordering::Relaxed);
-        if client != blame::NOBODY && client != self.asked_for.first {
-            self.asked_for.by_others.store(true, Ordering::Relaxed);
-        }
+        self.asked_for.ask(client);
         self.landing.clone()
     }
 }
@@ -162,7 +178,12 @@ impl<T> Flight<T> {
 
     /// Whether another client than the one that began it has asked for it.
     pub(crate) fn is_shared(&self) -> bool {
-        self.asked_for.by_others.load(Ordering::Relaxed)
+        self.asked_for.others().next().is_some()
+    }
+
+    /// Whether one of the clients that asked for it is such: the one that began it, or one of the last others.
+    pub(crate) fn is_asked_for_by(&self, mut is_such: impl FnMut(ClientId) -> bool) -> bool {
+        is_such(self.asked_for.first) || self.asked_for.others().any(is_such)
     }
 
     /// Tells those who wait, and those who come, of something before the end; the flight goes on.
@@ -305,6 +326,10 @@ mod tests {
         assert_eq!((flight.is_awaited(), flight.asked_for()), (false, 2));
         assert!(flights.is_under_way("it", blame::NOBODY) && !flight.is_shared(), "by nobody else");
         assert!(flights.is_under_way("it", 2) && flight.is_shared());
+        assert!(flight.is_asked_for_by(|client| client == 1) && flight.is_asked_for_by(|client| client == 2));
+        assert!((3..=6).all(|client| flights.is_under_way("it", client)));
+        assert!((3..=6).all(|client| flight.is_asked_for_by(|known| known == client)));
+        assert!(!flight.is_asked_for_by(|client| client == 2), "only the last are known");
     }
 
     #[tokio::test]

@@ -38,6 +38,9 @@ pub(crate) struct Objects {
     scope: Scope,
     /// Objects that are being opened: a thousand who waited for one fill all want the same.
     opening: Arc<Flights<Opened>>,
+    /// Damaged objects that are being looked at, each once: a look reads all of the object, and others would wait for it on
+    /// threads that everybody needs.
+    looks: Arc<Flights<()>>,
     quarantine: Children,
     damages: Arc<Damages>,
 }
@@ -80,6 +83,7 @@ impl Objects {
             hot: Arc::new(Hot::new(ram_bytes, HOT_MAX)),
             scope: scope.clone(),
             opening: Arc::default(),
+            looks: Arc::default(),
             quarantine: scope.children(&QUARANTINE),
             damages,
         }
@@ -158,9 +162,10 @@ struct Stored {
 impl Owner for Stored {
     fn damaged(&self, why: &str) {
         let (objects, id, why) = (self.objects.clone(), self.id, why.to_owned());
-        let blocking = self.objects.scope.blocking().clone();
+        let (looks, blocking) = (Arc::clone(&objects.looks), objects.scope.blocking().clone());
         self.objects.quarantine.spawn(async move {
-            let done = blocking.run("set an object aside", move || objects.set_aside(id, &why)).await;
+            let look = move || objects.set_aside(id, &why);
+            let done = Flights::load(&looks, &id.to_string(), &blocking, "set an object aside", look).await;
             if let Err(error) = done {
                 tracing::error!(%id, %error, "a damaged object was not checked");
             }

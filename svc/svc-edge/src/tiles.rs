@@ -4,4 +4,4 @@ mod load;
 mod tilejson;
 
 pub(crate) use load::{Kind, load, takes};
-pub(crate) use tilejson::tilejson;
+pub(crate) use tilejson::TileJson;

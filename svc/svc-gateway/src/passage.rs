@@ -124,7 +124,7 @@ impl Passage<'_> {
             Box::pin(self.check_password(basic, request, deadline)).await?;
         }
         if let Some(cached) = &route.cache {
-            cached.normalize(request);
+            cached.normalize(request, self.client.is_https);
         }
         if let Some(cached) = &route.cache
             && request.method().is_safe()

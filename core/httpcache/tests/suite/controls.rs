@@ -54,3 +54,13 @@ fn directives_that_name_fields_concern_only_those() {
     let control = Control::of(&fields(&format!("Cache-Control: private=\"{many}\"")));
     assert!(control.directives.private);
 }
+
+#[test]
+fn a_directive_that_names_what_describes_the_content_concerns_the_whole_response() {
+    for name in ["Content-Encoding", "content-type", "content-range", "Vary", "a, content-language"] {
+        let control = Control::of(&fields(&format!("Cache-Control: max-age=60, no-cache=\"{name}\"")));
+        assert!(control.directives.no_cache && control.unstored_fields.is_empty(), "{name}");
+        let control = Control::of(&fields(&format!("Cache-Control: max-age=60, private=\"{name}\"")));
+        assert!(control.directives.private && control.unstored_fields.is_empty(), "{name}");
+    }
+}

@@ -77,6 +77,22 @@ proptest! {
 }
 
 #[test]
+fn a_very_long_value_is_compared_as_it_is() {
+    let long = |blank: &str| vec!["en"; 1000].join(&format!(",{blank}"));
+    let (plain, spaced) = (long(""), long(" "));
+    assert!(same(
+        "accept-language",
+        &format!("accept-language: {plain}"),
+        &format!("accept-language: {plain}")
+    ));
+    assert!(!same(
+        "accept-language",
+        &format!("accept-language: {plain}"),
+        &format!("accept-language: {spaced}")
+    ));
+}
+
+#[test]
 fn a_variant_on_a_disk_has_hashes_for_values_and_fits_the_same_requests() {
     let (one, other) = (fields("Cookie: session=hunter2"), fields("Cookie: session=hunter3"));
     let [one, other] = [&one, &other].map(|headers| RequestFields { headers, removed: &[] });

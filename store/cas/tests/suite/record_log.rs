@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use cas::{LogEnd, LogError, RecordLog};
@@ -56,6 +57,30 @@ fn a_log_that_was_closed_is_complete_even_after_a_power_cut() {
     bytes.extend_from_slice(&[0; 20]);
     fs::write(&path, bytes).unwrap();
     assert_eq!(read(&path).1, LogEnd::Unsure { is_damaged: true });
+}
+
+#[test]
+fn a_log_from_a_backup_is_read_and_not_believed() {
+    let (dir, path) = place();
+    for is_closed in [false, true] {
+        let _ = fs::remove_file(&path);
+        let (log, records) = written(&path);
+        if is_closed {
+            log.close().unwrap();
+        } else {
+            drop(log);
+        }
+        let moved = dir.path().join("moved");
+        fs::rename(&path, &moved).unwrap();
+        assert_eq!(read(&moved), (records.clone(), LogEnd::Complete), "it is the same file");
+        let unsure = LogEnd::Unsure { is_damaged: false };
+        fs::copy(&moved, &path).unwrap();
+        assert_eq!(read(&path), (records.clone(), unsure), "a copy");
+        // As programs do that restore files with their times, in their place.
+        let file = fs::File::options().write(true).open(&moved).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600)).unwrap();
+        assert_eq!(read(&moved), (records, unsure), "the times were set");
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use pmtiles::Coord;
@@ -30,11 +31,49 @@ const STRIDE: i32 = 1000;
 /// How many strides one row may take: some ten milliseconds.
 const STRIDES: u32 = 1000;
 
+/// How long one row may take, whatever its steps are: one that compares or copies large values takes milliseconds. Long enough
+/// for a disk that has to spin up.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// The functions that a pack may call, which all take as long as their arguments. Others make large values out of nothing.
+const FUNCTIONS: [&str; 11] =
+    ["abs", "coalesce", "if", "ifnull", "iif", "max", "min", "nullif", "pow", "power", "round"];
+
 /// A connection on which nothing can be written, called or done without end.
 #[derive(Debug)]
 pub(crate) struct Connection {
     inner: rusqlite::Connection,
-    strides: Arc<AtomicU32>,
+    effort: Arc<Effort>,
+}
+
+/// What the present row has taken so far.
+#[derive(Debug)]
+struct Effort {
+    strides: AtomicU32,
+    opened: Instant,
+    /// When the row was begun, in milliseconds since the connection was opened.
+    began: AtomicU64,
+}
+
+impl Effort {
+    fn new() -> Self {
+        Self { strides: AtomicU32::new(0), opened: Instant::now(), began: AtomicU64::new(0) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn begin(&self) {
+        self.strides.store(0, Ordering::Relaxed);
+        self.began.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// Counts a stride; whether the row has taken too much.
+    fn is_over(&self) -> bool {
+        let took = self.now().saturating_sub(self.began.load(Ordering::Relaxed));
+        self.strides.fetch_add(1, Ordering::Relaxed) >= STRIDES || u128::from(took) > LONGEST.as_millis()
+    }
 }
 
 impl Connection {
@@ -44,15 +83,14 @@ impl Connection {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE;
         let mut inner = rusqlite::Connection::open_with_flags(uri(path), flags)?;
-        let strides = Arc::new(AtomicU32::new(0));
-        let counted = Arc::clone(&strides);
-        let is_over = move || counted.fetch_add(1, Ordering::Relaxed) >= STRIDES;
-        inner.progress_handler(STRIDE, Some(is_over))?;
+        let effort = Arc::new(Effort::new());
+        let counted = Arc::clone(&effort);
+        inner.progress_handler(STRIDE, Some(move || counted.is_over()))?;
         harden(&inner, limits)?;
-        Ok(Self { inner, strides })
+        Ok(Self { inner, effort })
     }
 
-    /// From now on nothing but reading tables is allowed, and functions that only compute.
+    /// From now on nothing but reading tables is allowed, and a few functions.
     pub(crate) fn restrict(&mut self) -> Result<(), MbtilesError> {
         Ok(self.inner.authorizer(Some(authorize))?)
     }
@@ -65,7 +103,7 @@ impl Connection {
 
     /// Another row may take as long again.
     pub(crate) fn next_row(&self) {
-        self.strides.store(0, Ordering::Relaxed);
+        self.effort.begin();
     }
 
     /// Drops what is cached of the file.
@@ -148,7 +186,9 @@ fn harden(inner: &rusqlite::Connection, limits: &Limits) -> rusqlite::Result<()>
 fn authorize(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select | AuthAction::Read { .. } => Authorization::Allow,
-        AuthAction::Function { function_name } if !function_name.eq_ignore_ascii_case("load_extension") => {
+        AuthAction::Function { function_name }
+            if FUNCTIONS.contains(&function_name.to_ascii_lowercase().as_str()) =>
+        {
             Authorization::Allow
         }
         _ => Authorization::Deny,

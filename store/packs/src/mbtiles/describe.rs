@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use crate::{
     error::{MbtilesError, MountError, PackError},
     info::Described,
-    mbtiles::{Database, connection::Connection, table::Table},
+    mbtiles::{ALL_METADATA, Database, connection::Connection, table::Table},
     sniff,
 };
 
-/// The maximum number of rows of metadata.
+/// The maximum number of rows of metadata, of whatever kind: a view can have rows without end in which there is nothing.
 const MAX_ROWS: usize = 1000;
 
 /// As far as the Mercator projection reaches.
@@ -63,15 +63,18 @@ impl Database {
 
     /// All rows; `json`, which is text with an object in it, is replaced by what is in that object.
     fn metadata(&self, connection: &Connection) -> Result<Map<String, Value>, MountError> {
-        let query = "SELECT name, value FROM metadata";
-        let mut statement = connection.query().prepare(query).map_err(MbtilesError::from)?;
+        let mut statement = connection.query().prepare(ALL_METADATA).map_err(MbtilesError::from)?;
         let mut rows = statement.query(()).map_err(MbtilesError::from)?;
-        let (mut metadata, mut bytes) = (Map::new(), 0);
+        let (mut metadata, mut bytes, mut seen) = (Map::new(), 0, 0);
         while let Some(row) = rows.next().map_err(MbtilesError::from)? {
             connection.next_row();
+            seen += 1;
+            if seen > MAX_ROWS {
+                return Err(MbtilesError::MetadataSize.into());
+            }
             let (Some(name), Some(value)) = (text(row.get_ref(0)), text(row.get_ref(1))) else { continue };
             bytes += name.len() + value.len();
-            if metadata.len() == MAX_ROWS || bytes as u64 > self.limits.pmtiles.metadata_bytes {
+            if bytes as u64 > self.limits.pmtiles.metadata_bytes {
                 return Err(MbtilesError::MetadataSize.into());
             }
             if name == "json" {

@@ -29,6 +29,12 @@ use pool::Pool;
 const LOOK_UP: &str =
     "SELECT tile_data FROM tiles WHERE zoom_level = ?1 AND tile_column = ?2 AND tile_row = ?3";
 
+/// Reads all tiles.
+const ALL_TILES: &str = "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles";
+
+/// Reads what the pack says of itself.
+const ALL_METADATA: &str = "SELECT name, value FROM metadata";
+
 /// An open MBTiles database.
 #[derive(Debug)]
 pub(crate) struct Database {

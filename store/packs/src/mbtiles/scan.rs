@@ -7,15 +7,12 @@ use types::ObjectId;
 use crate::{
     error::{MbtilesError, MountError, PackError},
     mbtiles::{
-        Database,
+        ALL_TILES, Database,
         connection::Connection,
         table::{Row, Table},
     },
     options::{MountOptions, Stage},
 };
-
-/// Bytes of tiles between two reports.
-const REPORT: u64 = 1 << 20;
 
 /// Look-ups that are tried before the pack is served.
 const SAMPLES: usize = 8;
@@ -39,28 +36,25 @@ impl Database {
         options: &mut MountOptions<'_>,
         total: u64,
     ) -> Result<(Vec<Row>, u64), MountError> {
-        let query = "SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles";
-        let mut statement = connection.query().prepare(query).map_err(MbtilesError::from)?;
+        let mut statement = connection.query().prepare(ALL_TILES).map_err(MbtilesError::from)?;
         let mut found = statement.query(()).map_err(MbtilesError::from)?;
-        let (mut rows, mut ignored, mut done, mut reported) = (Vec::new(), 0, 0, 0);
+        let (mut rows, mut ignored, mut done) = (Vec::new(), 0, 0);
         while let Some(row) = found.next().map_err(too_slow)? {
             connection.next_row();
+            // For each row, and not for so many bytes: a view can have rows without end in which there is nothing.
+            if options.tell(Stage::Tiles, done, total).is_break() {
+                return Err(MountError::Stopped);
+            }
+            if rows.len() as u64 + ignored >= self.limits.mbtiles_tiles as u64 {
+                return Err(MbtilesError::TooManyTiles(self.limits.mbtiles_tiles).into());
+            }
             let Some((tile, content)) = tile(row, self.limits.pmtiles.tile_bytes)? else {
                 ignored += 1;
                 continue;
             };
-            if rows.len() == self.limits.mbtiles_tiles {
-                return Err(MbtilesError::TooManyTiles(rows.len()).into());
-            }
             let id = ObjectId::new(*blake3::hash(content).as_bytes());
             rows.push(Row { tile: tile.id(), id });
             done += content.len() as u64;
-            if done - reported >= REPORT {
-                reported = done;
-                if options.tell(Stage::Tiles, done, total).is_break() {
-                    return Err(MountError::Stopped);
-                }
-            }
         }
         Ok((rows, ignored))
     }

@@ -4,19 +4,34 @@ use rusqlite::types::ValueRef;
 
 use crate::{
     error::MbtilesError,
-    mbtiles::{LOOK_UP, connection::Connection},
+    mbtiles::{ALL_METADATA, ALL_TILES, LOOK_UP, connection::Connection},
 };
 
 /// Tables, views and indexes of a database. A pack has five or so.
 const MAX_OBJECTS: usize = 200;
 
-/// Checks that there is nothing in it that acts, that tables and columns are those of a pack, and that a lookup does not read all
-/// of it.
+/// How the steps of a query begin that takes its rows one by one, and keeps none of them. All others collect rows in memory: to
+/// sort them, to find equal ones, or to use them again.
+const ROW_BY_ROW: [&str; 8] = [
+    "SEARCH ",
+    "SCAN ",
+    "COMPOUND QUERY",
+    "LEFT-MOST SUBQUERY",
+    "UNION ALL",
+    "MULTI-INDEX OR",
+    "INDEX ",
+    "BLOOM FILTER ",
+];
+
+/// Checks that there is nothing in it that acts, that tables and columns are those of a pack, that a lookup does not read all
+/// of it, and that no query collects rows in memory.
 pub(crate) fn check(connection: &Connection) -> Result<(), MbtilesError> {
     objects(connection)?;
     columns(connection, "tiles", "zoom_level, tile_column, tile_row, tile_data")?;
     columns(connection, "metadata", "name, value")?;
-    plan(connection)
+    plan(connection, "tiles", LOOK_UP, false)?;
+    plan(connection, "tiles", ALL_TILES, true)?;
+    plan(connection, "metadata", ALL_METADATA, true)
 }
 
 fn objects(connection: &Connection) -> Result<(), MbtilesError> {
@@ -59,15 +74,20 @@ fn is_missing(error: &rusqlite::Error) -> bool {
     text.contains("no such table") || text.contains("no such column")
 }
 
-fn plan(connection: &Connection) -> Result<(), MbtilesError> {
-    let mut statement = connection.query().prepare(&format!("EXPLAIN QUERY PLAN {LOOK_UP}"))?;
-    let mut rows = statement.query((0, 0, 0))?;
+/// Looks at the steps of a query, which may read all of a table if `scans`.
+fn plan(connection: &Connection, table: &'static str, query: &str, scans: bool) -> Result<(), MbtilesError> {
+    let mut statement = connection.query().prepare(&format!("EXPLAIN QUERY PLAN {query}"))?;
+    let mut rows = statement.raw_query();
+    let mut collects = None;
     while let Some(row) = rows.next()? {
         connection.next_row();
         let step: String = row.get(3)?;
-        if step.starts_with("SCAN") {
+        if step.starts_with("SCAN") && !scans {
             return Err(MbtilesError::NoIndex);
         }
+        if !ROW_BY_ROW.iter().any(|known| step.starts_with(known)) {
+            collects.get_or_insert(step);
+        }
     }
-    Ok(())
+    collects.map_or(Ok(()), |step| Err(MbtilesError::Collects { table, step }))
 }

@@ -196,6 +196,73 @@ fn views_that_never_end_or_call_for_help_are_refused() {
     assert_eq!(hidden, "the database is refused: unsafe use of virtual table \"pragma_database_list\"");
 }
 
+/// A hundred numbers, for views that multiply them.
+const NUMBERS: &str = "CREATE TABLE numbers (n integer PRIMARY KEY);
+    WITH RECURSIVE up (n) AS (SELECT -100 UNION ALL SELECT n + 1 FROM up WHERE n < -1) INSERT INTO numbers SELECT n FROM up;";
+
+#[test]
+fn views_with_rows_without_end_are_refused_and_the_mount_can_be_stopped() {
+    let folder = Folder::new();
+    let statements = format!(
+        "{NUMBERS} CREATE TABLE metadata (name text, value text);
+         CREATE VIEW tiles AS SELECT a.n AS zoom_level, b.n AS tile_column, c.n AS tile_row, x'61' AS tile_data
+             FROM numbers a, numbers b, numbers c"
+    );
+    let path = folder.database("a.mbtiles", &statements);
+    let limits = Limits { mbtiles_tiles: 1000, ..Limits::default() };
+    let mounted = Pack::mount(&path, MountOptions { limits, ..MountOptions::default() });
+    assert!(mounted.unwrap_err().to_string().starts_with("it has more than 1000 tiles"));
+    let mut stop = |_| std::ops::ControlFlow::Break(());
+    let stopped = Pack::mount(&path, MountOptions { progress: Some(&mut stop), ..MountOptions::default() });
+    assert_eq!(stopped.unwrap_err().to_string(), "the mount was stopped");
+}
+
+#[test]
+fn metadata_that_collect_rows_or_have_no_end_are_refused() {
+    let folder = Folder::new();
+    let metadata = |name: &str, view: &str| {
+        let path =
+            one_tile(&folder, &format!("DROP TABLE metadata; {NUMBERS} CREATE VIEW metadata AS {view}"));
+        let renamed = folder.path(name);
+        fs::rename(&path, &renamed).unwrap();
+        refusal(&renamed)
+    };
+    let all = "FROM numbers a, numbers b, numbers c";
+    for (name, view) in [
+        ("a", format!("SELECT a.n AS name, b.n AS value {all} ORDER BY c.n, value LIMIT 1000")),
+        ("b", format!("SELECT DISTINCT a.n AS name, b.n AS value {all}")),
+        ("c", format!("SELECT a.n AS name, max(b.n) AS value {all} GROUP BY a.n + c.n")),
+        ("d", "SELECT n AS name, n AS value FROM numbers UNION SELECT -n, n FROM numbers".to_owned()),
+        ("e", "SELECT n AS name, sum(n) OVER () AS value FROM numbers".to_owned()),
+        ("f", "SELECT n AS name, n AS value FROM numbers WHERE -n IN (SELECT n FROM numbers)".to_owned()),
+    ] {
+        let reason = metadata(name, &view);
+        assert!(reason.starts_with("reading `metadata` would collect rows in memory"), "{view}: {reason}");
+    }
+    let endless = metadata("g", &format!("SELECT NULL AS name, NULL AS value {all}"));
+    assert_eq!(endless, "its metadata is larger than allowed");
+}
+
+#[test]
+fn only_functions_that_a_pack_needs_are_called() {
+    let folder = Folder::new();
+    let database = |name: &str, data: &str| {
+        let statements = format!(
+            "CREATE TABLE metadata (name text, value text);
+             CREATE TABLE flat (z integer, x integer, y integer, data blob, PRIMARY KEY (z, x, y));
+             INSERT INTO flat VALUES (0, 0, 0, x'616263');
+             CREATE VIEW tiles AS SELECT z AS zoom_level, x AS tile_column, y AS tile_row, {data} AS tile_data FROM flat"
+        );
+        folder.database(name, &statements)
+    };
+    let known = mount(&database("a", "ifnull(data, x'')")).unwrap();
+    assert_eq!(known.tile(0, 0, 0).unwrap().unwrap().bytes, "abc");
+    for (name, call) in [("b", "zeroblob(3)"), ("c", "CAST(printf('%.*c', 3, 'x') AS blob)")] {
+        let reason = refusal(&database(name, call));
+        assert!(reason.contains("not authorized to use function"), "{reason}");
+    }
+}
+
 #[test]
 fn columns_with_something_else_in_them_are_refused() {
     let folder = Folder::new();

@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
+use httprules::etag::ETag;
 use ron_kernel::{Clock, Scope, metrics::Counter};
 use ron_transport::{
     Body, Request, Response,
@@ -46,6 +47,20 @@ pub(super) struct Validators {
 impl Validators {
     pub(super) fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// Whether an answer that nothing has changed is about what has these validators: it names the same, or none at all (RFC
+    /// 9111, 4.3.4).
+    pub(super) fn are_confirmed(&self, not_modified: &HeaderMap) -> bool {
+        let ours = self.etag.as_ref().and_then(|value| ETag::parse(value.as_bytes()));
+        match not_modified.get(header::ETAG).map(|value| ETag::parse(value.as_bytes())) {
+            Some(Some(theirs)) => ours.map_or(!theirs.is_strong(), |ours| ours.weak_eq(&theirs)),
+            Some(None) => false,
+            None => match (&self.last_modified, not_modified.get(header::LAST_MODIFIED)) {
+                (Some(ours), Some(theirs)) => ours == theirs,
+                _ => true,
+            },
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! | of the connection, and those that `Connection` names | end here |
 //! | of the message that the edge makes: lengths, codings, tags, ages, `Date` | are rebuilt |
 //! | that act on a whole site, such as `Set-Cookie`, `Service-Worker-Allowed` or `Strict-Transport-Security` | end here: the site is the edge's |
+//! | hashes of the bytes as the origin sent them | are passed on with these bytes, and not with others: a part, or what was decoded |
 //! | all others, such as `Content-Disposition`, `Content-Security-Policy`, `Link`, `Vary`, `Expires` | are passed on |
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -67,6 +68,12 @@ const ENDING: [&str; 47] = [
 const ENDING_FAMILIES: [&str; 6] =
     ["access-control-", "surrogate-", "x-accel-", "x-corr-id", "x-omnigate-", "x-sendfile"];
 
+/// Fields that tell a hash of the representation, in the coding that it was sent in.
+const OF_REPRESENTATION: [&str; 2] = ["digest", "repr-digest"];
+
+/// Fields that tell a hash of the content of one message.
+const OF_CONTENT: [&str; 2] = ["content-digest", "content-md5"];
+
 /// Fields that also go with an answer that has no body (304).
 const WITHOUT_BODY: [HeaderName; 3] = [header::CONTENT_LOCATION, header::EXPIRES, header::VARY];
 
@@ -83,8 +90,11 @@ impl Fields {
             .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
             .map(<[u8]>::trim_ascii)
             .collect();
+        let codings = headers.get_all(header::CONTENT_ENCODING);
+        let is_coded = codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         let passes = |name: &HeaderName| {
             !ends_here(name)
+                && !(is_coded && is_hash(name))
                 && !named.iter().any(|named| name.as_str().as_bytes().eq_ignore_ascii_case(named))
         };
         let fields = headers.iter().filter(|(name, _)| passes(name));
@@ -93,7 +103,9 @@ impl Fields {
 
     /// The same after the origin has said that the object is still good: its new values replace the old ones.
     pub(super) fn validated(&self, headers: &HeaderMap) -> Self {
-        let anew = Self::of(headers);
+        let mut anew = Self::of(headers);
+        // The answer has no content, and says of no coding whether the object was sent in it.
+        anew.0 = anew.0.into_iter().filter(|(name, _)| !is_hash(name)).collect();
         let stay = self.0.iter().filter(|(name, _)| !anew.0.iter().any(|(other, _)| other == name));
         Self(stay.chain(&anew.0).cloned().collect())
     }
@@ -127,15 +139,20 @@ impl Fields {
 
     /// Adds them to an answer, behind what it says by itself.
     pub(crate) fn pass_on(&self, status: StatusCode, response: &mut HeaderMap) {
-        let has_body = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+        let has_body = status == StatusCode::OK;
         let is_told = |name: &HeaderName| match status {
             StatusCode::NOT_MODIFIED => WITHOUT_BODY.contains(name),
+            StatusCode::PARTIAL_CONTENT => !OF_CONTENT.contains(&name.as_str()),
             _ => has_body,
         };
         for (name, value) in self.0.iter().filter(|(name, _)| is_told(name)) {
             response.append(name, value.clone());
         }
     }
+}
+
+fn is_hash(name: &HeaderName) -> bool {
+    OF_REPRESENTATION.iter().chain(&OF_CONTENT).any(|known| name == known)
 }
 
 fn ends_here(name: &HeaderName) -> bool {
@@ -209,6 +226,29 @@ mod tests {
         };
         assert_eq!(told(StatusCode::OK), 2);
         assert_eq!((told(StatusCode::NOT_MODIFIED), told(StatusCode::PRECONDITION_FAILED)), (1, 0));
+    }
+
+    #[test]
+    fn a_hash_goes_with_the_bytes_that_it_is_of_and_no_others() {
+        let hashes = [("content-digest", "c"), ("repr-digest", "r"), ("digest", "d"), ("content-md5", "m")];
+        let told = |fields: &Fields, status| {
+            let mut response = HeaderMap::new();
+            fields.pass_on(status, &mut response);
+            let mut names: Vec<String> = response.keys().map(ToString::to_string).collect();
+            names.sort_unstable();
+            names
+        };
+        let plain = Fields::of(&headers(&hashes));
+        assert_eq!(told(&plain, StatusCode::OK).len(), 4);
+        assert_eq!(told(&plain, StatusCode::PARTIAL_CONTENT), ["digest", "repr-digest"]);
+        let identity = [&hashes[..], &[("content-encoding", "identity")]].concat();
+        assert_eq!(told(&Fields::of(&headers(&identity)), StatusCode::OK).len(), 4);
+        let coded = [&hashes[..], &[("content-encoding", "gzip"), ("x-kept", "1")]].concat();
+        let coded = Fields::of(&headers(&coded));
+        assert_eq!(told(&coded, StatusCode::OK), ["x-kept"]);
+        assert_eq!(told(&coded.validated(&headers(&hashes)), StatusCode::OK), ["x-kept"]);
+        let confirmed = plain.validated(&headers(&[("content-digest", "of nothing")]));
+        assert_eq!(confirmed, plain);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Places, queues and circuit breakers by origin, so that one origin that hangs delays no other.
 //!
 //! Each entry of the list of origins has a queue of its own and at most so many fills at once; there are as many workers as
-//! all of them together may have. A worker takes the next job of the next origin that has a place. If there is none, a fill
-//! that nobody wants any more makes way for one that waits. An origin that keeps failing is left alone for a while: its
+//! all of them together may have. A worker takes the next job of the next origin that has a place. The last places of an
+//! origin are for clients that have none there, so that two clients with slow objects do not keep others from it. If there is
+//! no place, a fill that nobody wants any more makes way for one that waits. An origin that keeps failing is left alone for a while: its
 //! breaker opens.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -33,6 +34,9 @@ use crate::locks;
 
 /// The maximum number of workers.
 const WORKERS_MAX: usize = 512;
+
+/// One place in so many of an origin is for clients that have none there.
+const KEPT_FOR_NEWCOMERS: usize = 4;
 
 /// When an origin is left alone: after five fills in a row that it did not answer.
 const BREAKER: BreakerPolicy = BreakerPolicy {
@@ -73,7 +77,11 @@ struct All {
 struct Lane {
     work: Sender<Job>,
     jobs: Receiver<Job>,
+    /// Jobs that had their turn while only places for other clients were left. No more than the queue has room for.
+    passed_over: VecDeque<Job>,
     busy: usize,
+    /// How many of the places each client has.
+    clients: HashMap<ClientId, usize>,
     /// Fills that have been given up for others, and have not left their places yet.
     leaving: usize,
     health: Arc<Health>,
@@ -105,6 +113,7 @@ pub(crate) struct OriginState {
 pub(super) struct Place {
     lanes: Arc<Lanes>,
     name: Arc<str>,
+    client: ClientId,
     /// Whether it is about to be left for another fill.
     is_left: AtomicBool,
 }
@@ -115,8 +124,8 @@ impl Place {
     pub(super) fn makes_way(&self) -> bool {
         let mut all = self.lanes.all.lock();
         let Some(lane) = all.lanes.get_mut(&self.name) else { return false };
-        let is_full = lane.busy >= self.lanes.places.load(Ordering::Relaxed);
-        if !is_full || lane.work.len() <= lane.leaving || self.is_left.swap(true, Ordering::Relaxed) {
+        let is_full = lane.busy >= self.lanes.places.load(Ordering::Relaxed) || !lane.passed_over.is_empty();
+        if !is_full || lane.waiting() <= lane.leaving || self.is_left.swap(true, Ordering::Relaxed) {
             return false;
         }
         lane.leaving += 1;
@@ -153,7 +162,7 @@ impl Lanes {
         self.all
             .lock()
             .lanes
-            .retain(|name, lane| names.contains(name) || lane.busy > 0 || !lane.work.is_empty());
+            .retain(|name, lane| names.contains(name) || lane.busy > 0 || lane.waiting() > 0);
     }
 
     fn share_among(&self, origins: usize) {
@@ -300,10 +309,13 @@ impl Lanes {
             if lane.busy >= places {
                 continue;
             }
-            if let Some(mut job) = lane.jobs.try_recv() {
+            if let Some(mut job) = lane.next(places) {
+                let client = job.client;
                 lane.busy += 1;
+                *lane.clients.entry(client).or_default() += 1;
                 all.last = Some(Arc::clone(&name));
-                job.place = Some(Place { lanes: Arc::clone(self), name, is_left: AtomicBool::new(false) });
+                let (lanes, is_left) = (Arc::clone(self), AtomicBool::new(false));
+                job.place = Some(Place { lanes, name, client, is_left });
                 return Some(job);
             }
         }
@@ -325,15 +337,55 @@ impl Lanes {
             blame: Blame::default(),
             failures: FailureLog::default(),
         };
-        let lane = Lane { work, jobs, busy: 0, leaving: 0, health: Arc::new(health) };
+        let (passed_over, clients) = (VecDeque::new(), HashMap::new());
+        let lane = Lane { work, jobs, passed_over, busy: 0, clients, leaving: 0, health: Arc::new(health) };
         look(all.lanes.entry(Arc::clone(name)).or_insert(lane))
+    }
+}
+
+impl Lane {
+    /// How many jobs wait for a place.
+    fn waiting(&self) -> usize {
+        self.work.len() + self.passed_over.len()
+    }
+
+    /// The next job that one of the places is for.
+    fn next(&mut self, places: usize) -> Option<Job> {
+        if let Some(at) = self.passed_over.iter().position(|job| self.may_begin(job, places)) {
+            return self.passed_over.remove(at);
+        }
+        while let Some(job) = self.jobs.try_recv() {
+            if self.passed_over.len() >= WORK.capacity || self.may_begin(&job, places) {
+                return Some(job);
+            }
+            self.passed_over.push_back(job);
+        }
+        None
+    }
+
+    /// Whether there is a place for those who want what a job brings. The last ones are for clients that have none.
+    fn may_begin(&self, job: &Job, places: usize) -> bool {
+        let free = places.saturating_sub(self.busy);
+        let has_none = |client| client == blame::NOBODY || !self.clients.contains_key(&client);
+        free > places / KEPT_FOR_NEWCOMERS || job.flight.is_asked_for_by(has_none)
+    }
+
+    /// A fill of a client has left its place.
+    fn leave(&mut self, client: ClientId) {
+        self.busy = self.busy.saturating_sub(1);
+        if let Some(count) = self.clients.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.clients.remove(&client);
+            }
+        }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(lane) = self.lanes.all.lock().lanes.get_mut(&self.name) {
-            lane.busy = lane.busy.saturating_sub(1);
+            lane.leave(self.client);
             lane.leaving = lane.leaving.saturating_sub(usize::from(*self.is_left.get_mut()));
         }
         self.lanes.wake.notify_one();

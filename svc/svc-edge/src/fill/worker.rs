@@ -277,6 +277,12 @@ impl Fill {
                 }
                 Ok(Brought { keep: entry.held.is_none(), known: Known::Object(Arc::new(entry)), stream })
             }
+            (StatusCode::NOT_MODIFIED, Some(_))
+                if !validators.is_empty() && !validators.are_confirmed(answer.response.headers()) =>
+            {
+                // It is about something else than what is stored.
+                Box::pin(self.bring_once(settings, job, None, store)).await
+            }
             (StatusCode::NOT_MODIFIED, Some(entry)) if !validators.is_empty() && !answer.redirected => {
                 let entry = receive::validated(entry, &answer, settings);
                 let said = &entry.stored.directives;

@@ -18,6 +18,7 @@ use crate::{
     assets::Damages,
     file_stat::FileStat,
     serve::{Owner, Representation, Source, tag},
+    tiles::TileJson,
 };
 
 /// When to come back for a pack that is being mounted.
@@ -95,6 +96,8 @@ pub(crate) struct Mounted {
     pub(crate) name: Box<str>,
     pub(crate) pack: Pack,
     pub(crate) stat: FileStat,
+    /// Its description for clients.
+    pub(crate) tilejson: TileJson,
     /// The file as a whole.
     whole: Representation,
     /// Cleared for good when another generation, or nothing, is served instead.
@@ -113,7 +116,8 @@ impl Mounted {
             });
             let whole =
                 Representation::new(source, tag(pack.info().id), media_type).modified_at(stat.modified());
-            Self { name: name.into(), pack, stat, whole, served: AtomicBool::new(true), damages }
+            let tilejson = TileJson::new(name, pack.info());
+            Self { name: name.into(), pack, stat, tilejson, whole, served: AtomicBool::new(true), damages }
         })
     }
 

@@ -8,13 +8,12 @@ use http::{
     uri::Authority,
 };
 use ron_transport::Response;
-use types::{Reason, Refusal};
+use types::{ObjectId, Reason, Refusal};
 
 use super::{Answer, Visit, redirect};
 use crate::{
     packs, preview,
     serve::{Class, Representation, Source, tag},
-    tiles::tilejson,
 };
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -31,8 +30,8 @@ impl Visit<'_> {
     pub(super) fn tilejson(&self, pack: &str) -> Answer {
         let mounted = packs::find(&self.policy.packs, pack)?;
         let base = format!("{}/edge/tiles/", self.base_url()?);
-        let text = tilejson(&mounted.name, mounted.pack.info(), &base).to_string();
-        self.made(text.into(), JSON, Class::Tile)
+        let (text, id) = mounted.tilejson.at(&base);
+        self.made_of(id, &text, JSON, Class::Tile)
     }
 
     /// The list of packs: a page for clients that accept HTML.
@@ -75,9 +74,14 @@ impl Visit<'_> {
     /// Something small that was just made, with all that HTTP offers for it.
     fn made(&self, bytes: Bytes, media_type: &'static str, class: Class) -> Answer {
         let id = Builder::new().update(&bytes).finish().root();
+        self.made_of(id, &bytes, media_type, class)
+    }
+
+    /// The same of bytes whose content id is known.
+    fn made_of(&self, id: ObjectId, bytes: &Bytes, media_type: &'static str, class: Class) -> Answer {
         let source = Source::Ram(bytes.clone());
         let representation = Representation::new(source, tag(id), HeaderValue::from_static(media_type));
-        self.ram(&representation, &bytes, class)
+        self.ram(&representation, bytes, class)
     }
 
     fn wants_html(&self) -> bool {

@@ -109,6 +109,38 @@ fn what_the_origin_says_is_still_good_is_not_sent_again() {
 }
 
 #[test]
+fn an_answer_that_something_else_is_unchanged_does_not_count() {
+    for (told, confirms) in [
+        ("etag: \"t\"\r\n", true),
+        ("etag: W/\"t\"\r\n", true),
+        ("etag: \"other\"\r\n", false),
+        ("etag: W/\"other\"\r\n", false),
+        ("etag: nonsense\r\n", false),
+        ("last-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n", true),
+        ("last-modified: Mon, 07 Nov 1994 08:49:37 GMT\r\n", false),
+        ("", true),
+    ] {
+        let origin = Origin::start(move |number, head| match head.contains("if-none-match") {
+            true => {
+                Act::Say(format!("HTTP/1.1 304 X\r\ncache-control: max-age=60\r\n{told}\r\n").into_bytes())
+            }
+            false => {
+                let fields =
+                    "last-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\ncache-control: max-age=1\r\nage: 5\r\n";
+                Act::Say(tagged(fields, if number == 0 { "old" } else { "new" }))
+            }
+        });
+        let node = Node::start(vec![origin.entry()]);
+        let url = node.url(&origin, "/x");
+        node.fetch(&url).unwrap();
+        let entry = node.fetch(&url).unwrap();
+        let expected = if confirms { ("old", 2) } else { ("new", 3) };
+        let got = String::from_utf8(node.bytes(&entry)).unwrap();
+        assert_eq!((got.as_str(), origin.asked()), expected, "{told}");
+    }
+}
+
+#[test]
 fn an_answer_without_a_date_that_nothing_has_changed_makes_an_object_fresh_again() {
     let origin = Origin::start(|_, head| match head.contains("if-none-match") {
         false => {

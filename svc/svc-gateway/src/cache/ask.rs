@@ -1,6 +1,6 @@
 //! What the cache knows a request by.
 //!
-//! **The key** is the target as its server gets it: the scheme, the host in lower case, and the path and query as they came,
+//! **The key** is the target as its server gets it: the scheme, the host in its normal form, and the path and query as they came,
 //! without parameters that make no difference (see [`RouteCache::normalize`]). **The partition** is whatever
 //! else the server is told that could change its answer and is no field of an ordinary client: the route, which decides where
 //! requests go and how they are changed; the tenant; the client's certificate; and what a trusted proxy says of the request.
@@ -11,7 +11,7 @@ use std::{borrow::Cow, cell::RefCell, sync::Arc};
 use http::{HeaderName, Method, header};
 use http_body::Body as _;
 use httpcache::{reuse::CONDITIONS, storage::Asked};
-use httprules::cache_control::RequestDirectives;
+use httprules::{cache_control::RequestDirectives, host};
 use ron_transport::{Request, deadline};
 
 use super::RouteCache;
@@ -93,7 +93,7 @@ pub(super) fn target(request: &Request) -> Cow<'_, str> {
     }
 }
 
-/// The key of a target, with the host in lower case; `None` if it is too long.
+/// The key of a target, with the host in its normal form; `None` if it is too long.
 pub(super) fn key(is_https: bool, host: &str, target: &str) -> Option<Arc<str>> {
     if host.len() + target.len() > MAX_KEY {
         return None;
@@ -105,9 +105,7 @@ pub(super) fn key(is_https: bool, host: &str, target: &str) -> Option<Arc<str>> 
     KEY.with_borrow_mut(|key| {
         key.clear();
         key.extend([scheme(is_https), "://"]);
-        let host_at = key.len();
-        key.push_str(host);
-        key[host_at..].make_ascii_lowercase();
+        key.push_str(host::normal(host, is_https).as_deref().unwrap_or(host));
         key.push_str(target);
         Some(Arc::from(key.as_str()))
     })

@@ -68,6 +68,8 @@ struct State {
     room: Option<Room>,
     /// Those who wait for more, by their number.
     waiting: Vec<Option<Waker>>,
+    /// The numbers of those who have left.
+    free: Vec<usize>,
     /// Number of clients that read the response.
     readers: usize,
 }
@@ -206,20 +208,18 @@ impl Fill {
     /// Gives the body out from its beginning. The first who has read all that was kept of a body that became too large reads
     /// the rest from the server.
     pub(super) fn follow(self: &Arc<Self>, len: Option<u64>) -> Body {
+        Body::streaming(self.follower(len))
+    }
+
+    fn follower(self: &Arc<Self>, len: Option<u64>) -> Follow {
         let mut state = self.state();
-        let number = state.waiting.len();
-        state.waiting.push(None);
+        let number = state.free.pop().unwrap_or_else(|| {
+            state.waiting.push(None);
+            state.waiting.len() - 1
+        });
         state.readers += 1;
         drop(state);
-        Body::streaming(Follow {
-            fill: Arc::clone(self),
-            number,
-            at: 0,
-            before: 0,
-            given: 0,
-            len,
-            rest: None,
-        })
+        Follow { fill: Arc::clone(self), number, at: 0, before: 0, given: 0, len, rest: None }
     }
 }
 
@@ -335,6 +335,7 @@ impl Drop for Follow {
         let mut state = self.fill.state();
         state.readers -= 1;
         state.waiting[self.number] = None;
+        state.free.push(self.number);
     }
 }
 
@@ -386,18 +387,10 @@ impl HttpBody for Follow {
 mod tests {
     use super::*;
 
-    fn follower(fill: &Arc<Fill>) -> Follow {
-        let mut state = fill.state();
-        state.readers += 1;
-        state.waiting.push(None);
-        drop(state);
-        Follow { fill: Arc::clone(fill), number: 0, at: 0, before: 0, given: 0, len: None, rest: None }
-    }
-
     #[test]
     fn bytes_that_come_one_by_one_are_joined_and_everybody_gets_them_once() {
         let fill = Arc::<Fill>::default();
-        let (mut eager, mut late) = (follower(&fill), follower(&fill));
+        let (mut eager, mut late) = (fill.follower(None), fill.follower(None));
         let body: Vec<u8> = (0..100_000_u32).map(|at| at.to_le_bytes()[0]).collect();
         let (mut eager_has, mut late_has) = (Vec::new(), Vec::new());
         for (at, byte) in body.iter().enumerate() {
@@ -419,5 +412,16 @@ mod tests {
         let whole = fill.whole(None);
         assert_eq!(whole.len(), body.len() + 3 * (SMALL - 1));
         assert_eq!((eager_has.as_slice(), late_has.as_slice()), (whole.as_ref(), whole.as_ref()));
+    }
+
+    #[test]
+    fn clients_that_come_and_go_leave_nothing_behind() {
+        let fill = Arc::<Fill>::default();
+        let _stays = fill.follower(None);
+        for _ in 0..1000 {
+            drop([fill.follower(None), fill.follower(None)]);
+        }
+        let state = fill.state();
+        assert_eq!((state.waiting.len(), state.readers), (3, 1));
     }
 }

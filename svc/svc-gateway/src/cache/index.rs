@@ -12,7 +12,7 @@ use http::{HeaderMap, Method};
 use httpcache::{
     answer::decide_answer,
     partial::{self, MAX_PARTS},
-    variant::RequestFields,
+    variant::{RequestFields, Selecting},
 };
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter, sync::Cache};
 use ron_kernel::lock::{Ranked, RankedGuard};
@@ -114,9 +114,10 @@ impl Index {
         now: u64,
     ) -> Lookup {
         let Some(entries) = self.targets.get(key) else { return Lookup::Nothing };
+        let selecting = Selecting::new(*fields);
         let fits = |entry: &&Arc<Entry>| {
             *entry.head.partition == *partition
-                && entry.head.variant.fits(fields)
+                && entry.head.variant.is_selected(&selecting)
                 && suffices(entry, method, fields.headers, now)
         };
         match entries.iter().find(fits) {
@@ -128,9 +129,10 @@ impl Index {
     /// The parts that are stored for a request, the newest first.
     pub(super) fn parts(&self, key: &str, partition: &[u8], fields: &RequestFields<'_>) -> Vec<Arc<Entry>> {
         let Some(entries) = self.targets.peek(key) else { return Vec::new() };
+        let selecting = Selecting::new(*fields);
         let is_part = |entry: &&Arc<Entry>| {
             let head = &entry.head;
-            head.part.is_some() && *head.partition == *partition && head.variant.fits(fields)
+            head.part.is_some() && *head.partition == *partition && head.variant.is_selected(&selecting)
         };
         entries.iter().filter(is_part).cloned().collect()
     }
@@ -152,7 +154,8 @@ impl Index {
         if self.generation(&entry.key) != generation {
             return None;
         }
-        Some(self.put_first(entry, |old| old.head.variant.fits(fields)))
+        let selecting = Selecting::new(*fields);
+        Some(self.put_first(entry, |old| old.head.variant.is_selected(&selecting)))
     }
 
     /// Stores a response that was found on the disk, unless there is a newer one.

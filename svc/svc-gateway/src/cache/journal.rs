@@ -50,6 +50,8 @@ pub(super) struct Journal {
     is_open: AtomicBool,
     /// Whether nothing is written any more.
     has_ended: AtomicBool,
+    /// Whether something was purged before the disk could be used, of which nobody knows whether it has that.
+    purged_early: AtomicBool,
     next_id: AtomicU64,
     pending_bytes: AtomicU64,
     max_pending: u64,
@@ -112,6 +114,7 @@ impl Journal {
             writes,
             is_open: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
+            purged_early: AtomicBool::new(false),
             next_id: AtomicU64::new(first),
             pending_bytes: AtomicU64::new(0),
             max_pending,
@@ -124,6 +127,16 @@ impl Journal {
     /// Says whether somebody writes. Before that and after it nothing is queued.
     pub(super) fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Release);
+    }
+
+    /// Hears of a purge while the disk cannot be used.
+    pub(super) fn purge_early(&self) {
+        self.purged_early.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether there was a purge while the disk could not be used.
+    pub(super) fn was_purged_early(&self) -> bool {
+        self.purged_early.load(Ordering::SeqCst)
     }
 
     /// A place on the disk for a new response.

@@ -56,7 +56,10 @@ use httpcache::{
     storage::Rules,
     variant::RequestFields,
 };
-use httprules::freshness::{Time, Verdict};
+use httprules::{
+    freshness::{Time, Verdict},
+    host,
+};
 use quick_cache::sync::Cache;
 use ron_kernel::{Clock, blocking::Blocking, supervisor::Children};
 use ron_transport::Request;
@@ -132,13 +135,13 @@ impl RouteCache {
     }
 
     /// Makes a request the one that its key names, so that no client can have another response stored under the key: removes
-    /// the query parameters that make no difference, and writes the host in lower case.
-    pub(crate) fn normalize(&self, request: &mut Request) {
+    /// the query parameters that make no difference, and writes the host in its normal form.
+    pub(crate) fn normalize(&self, request: &mut Request, is_https: bool) {
         let target = query::without(&ask::target(request), &self.ignored);
-        let authority = request.uri().authority().and_then(|host| in_lower_case(host.as_str()));
+        let authority = request.uri().authority().and_then(|host| host::normal(host.as_str(), is_https));
         if target.is_some() || authority.is_some() {
             let mut parts = request.uri().clone().into_parts();
-            // What is left of a target is one, and a host in lower case is one.
+            // What is left of a target is one, and the normal form of a host is one.
             if let Some(target) = target {
                 parts.path_and_query = target.parse().ok();
             }
@@ -149,16 +152,12 @@ impl RouteCache {
                 *request.uri_mut() = uri;
             }
         }
-        let field = request.headers().get(header::HOST).and_then(|host| in_lower_case(host.to_str().ok()?));
+        let field =
+            request.headers().get(header::HOST).and_then(|host| host::normal(host.to_str().ok()?, is_https));
         if let Some(host) = field.and_then(|host| HeaderValue::try_from(host).ok()) {
             request.headers_mut().insert(header::HOST, host);
         }
     }
-}
-
-/// A host in lower case; `None` if it is already.
-fn in_lower_case(host: &str) -> Option<String> {
-    host.bytes().any(|byte| byte.is_ascii_uppercase()).then(|| host.to_ascii_lowercase())
 }
 
 /// The stored responses of all routes with a cache.

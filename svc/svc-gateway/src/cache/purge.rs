@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use httpcache::tags;
-use httprules::freshness::Time;
+use httprules::{freshness::Time, host};
 use ron_kernel::blocking::BlockingError;
 use serde::Serialize;
 
@@ -71,7 +71,7 @@ pub struct StoredVariant {
 }
 
 impl Purge {
-    /// The same with scheme and host in lower case, as keys have them.
+    /// The same with scheme and host in their normal form, as keys have them.
     fn normal(self) -> Self {
         match self {
             Self::Url(url) => Self::Url(normal_url(&url)),
@@ -90,14 +90,16 @@ impl Purge {
     }
 }
 
-/// A URL with scheme and host in lower case, a path, and no fragment.
+/// A URL with scheme and host in their normal form, a path, and no fragment.
 fn normal_url(url: &str) -> String {
     let url = url.split('#').next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, target) = rest.split_at(end);
     let slash = if target.starts_with('/') { "" } else { "/" };
-    format!("{}://{}{slash}{target}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
+    let scheme = scheme.to_ascii_lowercase();
+    let normal = host::normal(host, scheme == "https");
+    format!("{scheme}://{}{slash}{target}", normal.as_deref().unwrap_or(host))
 }
 
 /// The reason why nothing was purged.
@@ -151,6 +153,10 @@ impl ResponseCache {
 
     /// Goes through all that is stored: not on a core.
     fn purge_now(&self, purge: &Purge, soft: bool) -> u64 {
+        // Before anything is looked at: what is taken over from the disk after that is not kept.
+        if let Some(journal) = self.journal.as_ref().filter(|_| self.disk.get().is_none()) {
+            journal.purge_early();
+        }
         // First, so that nothing is stored that was asked for before.
         self.index.outdate_all();
         let key = match purge {
@@ -239,7 +245,8 @@ mod tests {
     fn urls_are_those_of_keys() {
         for (given, expected) in [
             ("HTTP://Example.ORG", "http://example.org/"),
-            ("http://a:80/X?Y#z", "http://a:80/X?Y"),
+            ("http://a:80/X?Y#z", "http://a/X?Y"),
+            ("https://a:80/", "https://a:80/"),
             ("https://a?q", "https://a/?q"),
             ("nonsense", "nonsense"),
         ] {

@@ -43,7 +43,11 @@ impl ResponseCache {
         let before = self.index.entries(None);
         // Before anything is in the index that is on the disk: what is removed from one is removed from the other.
         work.journal.set_open(true);
-        let kept = self.restore(&work.journal, &objects, found);
+        let mut kept = self.restore(&work.journal, &objects, found);
+        if work.journal.was_purged_early() {
+            // It may be what was purged, of which nothing was known here.
+            kept.drain(..).for_each(|entry| self.index.remove(&entry));
+        }
         let (count, taken_over) = (kept.len(), kept.clone());
         let begin = move || disk.begin(&kept).map(|()| disk).map_err(|error| error.to_string());
         let begun = blocking.run("begin the cache", begin).await.map_err(|error| error.to_string());

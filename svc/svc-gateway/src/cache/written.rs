@@ -33,7 +33,7 @@ impl Written {
         Arc::new(Self {
             cache: Arc::clone(cache),
             is_https,
-            host: ask::host(request).to_ascii_lowercase(),
+            host: ask::host(request).to_owned(),
             target: ask::target(request).into_owned(),
             method: request.method().clone(),
             sent: AtomicU32::new(0),
