@@ -251,3 +251,66 @@ fn a_route_has_a_rate_of_its_own() {
     assert_eq!([2, 3].map(|from| status("/all", from).status), [204, 429]);
     assert_eq!(upstream.arrived(), 4);
 }
+
+#[test]
+fn what_a_client_sends_beyond_its_own_rate_takes_nothing_from_what_all_share() {
+    let node = Node::start(
+        "quotas.per_ip_rps = 1\nroute = [{ path = \"/\", respond = { status = 204 }, \
+         rate = { requests = 30, per = \"1h\", by = \"all\" } }]\n",
+    );
+    let mut flood = Client::connect_from(2, node.gateway).unwrap();
+    let statuses: Vec<u16> = (0..60).map(|_| flood.get("/").unwrap().status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let other = Client::connect_from(3, node.gateway).unwrap().get("/").unwrap();
+    assert_eq!(other.status, 204, "{other:?}");
+}
+
+#[test]
+fn no_newline_in_a_path_leads_past_an_expression() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [\n\
+         {{ path = \"/\", upstream = \"up\" }},\n\
+         {{ path = \"/admin\", path_regex = '/admin(/.*)?', respond = {{ status = 403 }} }},\n\
+         ]\nupstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    for path in ["/admin", "/admin/x", "/admin/x%0a", "/admin/%0ax", "/admin/a%0a/b%0d", "//admin/%0A;a"] {
+        assert_eq!(get(node.gateway, path).unwrap().status, 403, "{path}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+}
+
+#[test]
+fn a_path_that_cannot_be_rewritten_does_not_reach_the_server_as_it_is() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [{{ path = \"/\", path_regex = '/(.*)', rewrite = \"/public/{{1}}\", upstream = \"up\" }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    assert_eq!(get(node.gateway, "/admin/[").unwrap().body, "/public/admin/%5B");
+    let long = format!("/admin/{}", "[".repeat(22_000));
+    assert_eq!(get(node.gateway, &long).unwrap().status, 400);
+    assert_eq!(upstream.arrived(), 1);
+}
+
+#[test]
+fn a_long_path_that_would_keep_a_core_busy_is_refused() {
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [\n\
+         {{ path = \"/\", respond = {{ status = 204 }} }},\n\
+         {{ path = \"/\", path_regex = '/[ab]*a[ab]{{200}}', respond = {{ status = 403 }} }},\n\
+         {{ path = \"/\", headers = {{ x-kind = {{ regex = '[ab]*a[ab]{{200}}' }} }}, respond = {{ status = 401 }} }},\n]\n"
+    ));
+    let mut bits = 1_u32;
+    let mut letter = || {
+        bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if bits >> 31 == 0 { 'a' } else { 'b' }
+    };
+    let long: String = (0..24_000).map(|_| letter()).collect();
+    assert_eq!(get(node.gateway, &format!("/{long}")).unwrap().status, 400);
+    assert_eq!(ask(node.gateway, with_field("/", &format!("x-kind: {long}"))).unwrap().status, 400);
+    assert_eq!(get(node.gateway, &format!("/a{}", "b".repeat(200))).unwrap().status, 403);
+    assert_eq!(get(node.gateway, &format!("/{}", "b".repeat(24_000))).unwrap().status, 204);
+}

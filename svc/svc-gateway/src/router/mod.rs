@@ -220,6 +220,8 @@ pub(crate) enum Miss {
     MethodNotAllowed(HeaderValue),
 }
 
+    /// It takes too long to compare it with the regular expressions of routes.
+    TooCostly,
 impl Router {
     pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
         let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
@@ -250,6 +252,7 @@ impl Router {
     pub(crate) fn routes(&self) -> &[Arc<Route>] {
         &self.routes
     }
+            Lookup::TooCostly => Err(Miss::TooCostly),
 }
 
 impl Miss {
@@ -257,7 +260,7 @@ impl Miss {
     pub(crate) fn allow(&self) -> Option<&HeaderValue> {
         match self {
             Self::MethodNotAllowed(allow) => Some(allow),
-            Self::Ambiguous(_) | Self::UnclearField(_) | Self::NotFound => None,
+            Self::Ambiguous(_) | Self::UnclearField(_) | Self::TooCostly | Self::NotFound => None,
         }
     }
 
@@ -275,6 +278,10 @@ impl Miss {
             ),
             Self::MethodNotAllowed(allow) => {
                 let methods = allow.to_str().unwrap_or_default();
+            Self::TooCostly => Refusal::new(
+                Reason::Malformed,
+                "the path or a field is too long to be compared with the expressions of routes",
+            ),
                 Refusal::new(Reason::MethodNotAllowed, format!("{path} is served for {methods} only"))
             }
         }
