@@ -85,13 +85,14 @@ impl Passage<'_> {
             self.charge_client()?;
             return Err(Refusal::new(Reason::Forbidden, "this is not for clients of this address"));
         }
-        self.charge_route(route)?;
         if let Some(preflight) = route.browser.as_ref().and_then(|browser| browser.preflight(request)) {
             self.charge_client()?;
+            self.charge_route(route)?;
             return Ok(preflight);
         }
         if let Some(answer) = self.answer_itself(route, request).transpose() {
             self.charge_client()?;
+            self.charge_route(route)?;
             return answer;
         }
         let caller = self.caller(request);
@@ -113,6 +114,7 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         let limits = self.body_limits(route);
         self.charge_rates(caller)?;
+        self.charge_route(route)?;
         guard::declared(request, &limits)?;
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
@@ -382,10 +384,10 @@ impl Passage<'_> {
                 Decision::Denied(denied) => return Ok(holding.into_response(denied)),
             }
         }
-        // From here on it is a request to the route's own server: what came before wrote nothing, and told the client nothing.
-        holding.writes(self.written.take());
         let interim = self.interim(route, request);
         self.make_onward(caller, route, request, upgrade)?;
+        // From here on it is a request to the route's own server: what came before wrote nothing, and told the client nothing.
+        holding.writes(self.written.take());
         holding.tells(interim);
         if let (Some(basic), Some(user)) = (&route.basic_auth, self.user.take()) {
             basic.tell(&user, request.headers_mut());

@@ -42,16 +42,14 @@ pub(super) enum Decision {
 }
 
 impl Passage<'_> {
-    /// The rate of the route itself, if it has one. What it refuses counts towards the rate of its client.
+    /// The rate of the route itself, if it has one. It comes after the rates of the client: what a client sends beyond its own
+    /// takes nothing from what all clients share.
     pub(super) fn charge_route(&mut self, route: &Route) -> Result<(), Refusal> {
         let Some(limit) = &route.rate else { return Ok(()) };
         let client = (limit.by == RateBy::Client).then_some(self.client.key);
         let bucket = self.proxy.shared.of_route(&route.label, client, self.began);
-        let charged = self.charged(quotas::charge_route(limit.rate, &bucket, self.began));
-        if charged.is_err() {
-            self.charge_client()?;
-        }
-        charged
+        let bucket = bucket.as_ref().unwrap_or(&limit.other);
+        self.charged(quotas::charge_route(limit.rate, bucket, self.began))
     }
 
     /// Has a request copied that is about to be sent, if its route has a mirror. Streams are not copied.

@@ -14,7 +14,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
-use quota::Rate;
+use quota::{Bucket, Rate};
 use ron_kernel::metrics::RouteMetrics;
 use ron_transport::Request;
 use types::{Reason, Refusal};
@@ -88,10 +88,13 @@ pub(crate) struct Route {
 }
 
 /// How many requests a route takes, and whose are counted together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RouteRate {
     pub(crate) rate: Rate,
     pub(crate) by: RateBy,
+    /// The allowance of clients that there is no more room for. Of this route alone: on another one, with a quicker rate, what
+    /// it takes would be owed for longer.
+    pub(crate) other: Arc<Bucket>,
 }
 
 /// Who answers the requests of a route.
@@ -162,7 +165,10 @@ impl Route {
             forward_auth,
             browser: Browser::new(config).map(Box::new),
             mirror: None,
-            rate: config.rate.as_ref().and_then(|rate| Some(RouteRate { rate: rate.rate()?, by: rate.by })),
+            rate: config
+                .rate
+                .as_ref()
+                .and_then(|rate| Some(RouteRate { rate: rate.rate()?, by: rate.by, other: Arc::default() })),
         }
     }
 
@@ -214,14 +220,14 @@ pub(crate) enum Miss {
     Ambiguous(&'static str),
     /// Routes are chosen by a field that has several values, or that servers do not get.
     UnclearField(HeaderName),
+    /// It takes too long to compare it with the regular expressions of routes.
+    TooCostly,
     /// There is none for its path.
     NotFound,
     /// There are some for its path, but only for these methods: the value of `Allow`.
     MethodNotAllowed(HeaderValue),
 }
 
-    /// It takes too long to compare it with the regular expressions of routes.
-    TooCostly,
 impl Router {
     pub(crate) fn new(routes: Vec<Arc<Route>>) -> Self {
         let table = Table::new(routes.iter().map(|route| (route.prefix.as_str(), route.narrowing.clone())));
@@ -246,13 +252,13 @@ impl Router {
             Lookup::Found(index) => Ok(&self.routes[index]),
             Lookup::MethodNotAllowed(allow) => Err(Miss::MethodNotAllowed(allow)),
             Lookup::NotFound => Err(Miss::NotFound),
+            Lookup::TooCostly => Err(Miss::TooCostly),
         }
     }
 
     pub(crate) fn routes(&self) -> &[Arc<Route>] {
         &self.routes
     }
-            Lookup::TooCostly => Err(Miss::TooCostly),
 }
 
 impl Miss {
@@ -272,16 +278,16 @@ impl Miss {
                 Reason::Malformed,
                 format!("{name} decides about the route: it is said once, and not named by Connection"),
             ),
+            Self::TooCostly => Refusal::new(
+                Reason::Malformed,
+                "the path or a field is too long to be compared with the expressions of routes",
+            ),
             Self::NotFound => Refusal::new(
                 Reason::NotFound,
                 format!("no route matches {path}; routes are [[gateway.route]] in the configuration"),
             ),
             Self::MethodNotAllowed(allow) => {
                 let methods = allow.to_str().unwrap_or_default();
-            Self::TooCostly => Refusal::new(
-                Reason::Malformed,
-                "the path or a field is too long to be compared with the expressions of routes",
-            ),
                 Refusal::new(Reason::MethodNotAllowed, format!("{path} is served for {methods} only"))
             }
         }
