@@ -226,6 +226,49 @@ fn a_shadow_that_never_answers_delays_nothing_and_what_it_has_no_room_for_is_cou
 }
 
 #[test]
+fn copies_leave_half_of_the_connections_to_other_requests() {
+    let upstream = Upstream::start();
+    let (shadow, heard) = silent();
+    let settings = with_mirror(upstream.addr, shadow, "max_inflight = 64");
+    let node = Node::start(&settings.replacen("timeout = \"60s\"", "timeout = \"60s\", max_conns = 4", 1));
+    let mut client = Client::connect(node.gateway).unwrap();
+    for _ in 0..5 {
+        assert_eq!(
+            client
+                .ask("POST /length HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nbody")
+                .unwrap()
+                .body,
+            "4"
+        );
+    }
+    for _ in 0..2 {
+        heard.recv().unwrap();
+    }
+    assert_eq!(mirrored(&node, "busy"), 3.0);
+}
+
+#[test]
+fn a_copy_has_no_credentials_unless_the_mirror_is_to_have_them() {
+    let upstream = Upstream::start();
+    for (setting, is_sent) in [("percent = 100", false), ("credentials = true", true)] {
+        let (shadow, heard) = silent();
+        let settings = with_mirror(upstream.addr, shadow, setting);
+        let own = "request_headers = { set = { x-api-key = \"own-secret\" } }, mirror";
+        let node = Node::start(&settings.replacen("mirror", own, 1));
+        let secrets =
+            "authorization: Bearer client-secret\r\ncookie: session=client-secret\r\nx-kind: test\r\n";
+        let post =
+            format!("POST /length HTTP/1.1\r\nhost: localhost\r\n{secrets}content-length: 4\r\n\r\nbody");
+        assert_eq!(ask(node.gateway, post).unwrap().body, "4");
+        let copy = heard.recv().unwrap();
+        assert!(copy.contains("x-kind: test\r\n") && copy.contains("x-omnigate-mirror: 1\r\n"), "{copy}");
+        for name in ["authorization: ", "cookie: ", "x-api-key: "] {
+            assert_eq!(copy.contains(name), is_sent, "{name}\n{copy}");
+        }
+    }
+}
+
+#[test]
 fn a_route_has_a_rate_of_its_own() {
     let upstream = Upstream::start();
     let node = Node::start(&format!(

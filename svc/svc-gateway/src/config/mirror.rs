@@ -24,10 +24,14 @@ pub struct MirrorConfig {
     /// are forwarded (see `limits.buffer_body_bytes`), are not.
     #[serde(default = "small")]
     pub max_body_bytes: ByteSize,
-    /// Copies that may be on their way at a time; no more are made until one has ended. 4096 at most. Takes at most
-    /// this times `max_body_bytes` of memory.
+    /// Copies that may be on their way at a time; no more are made until one has ended. 4096 at most, and half of the
+    /// upstream's `max_conns`. Takes at most this times `max_body_bytes` of memory.
     #[serde(default = "some")]
     pub max_inflight: u32,
+    /// Whether copies keep what authenticates a request: `Authorization`, `Cookie`, the fields that the route's
+    /// `request_headers` set or add, and those that `forward_auth` copies.
+    #[serde(default)]
+    pub credentials: bool,
 }
 
 fn all() -> f64 {
