@@ -299,10 +299,11 @@ impl Shelf for Disk {
         let failed = |error| format!("the folder {} cannot be read: {error}", full(folder).display());
         let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let names = std::fs::read_dir(here).map_err(failed)?.take(MAX_NAMES + 1);
-        let names: Vec<String> = names
-            .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
-            .collect::<Result<_, _>>()
-            .map_err(failed)?;
+        // A name that is not UTF-8 is not passed over: if it matches, the file of the name as it is shown is missed.
+        let name = |entry: io::Result<std::fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        let names: Vec<String> = names.map(name).collect::<Result<_, _>>().map_err(failed)?;
         if names.len() > MAX_NAMES {
             return Err(format!("the folder {} has more than {MAX_NAMES} files", full(folder).display()));
         }
