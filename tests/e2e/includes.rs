@@ -97,3 +97,30 @@ fn mistakes_in_included_files_are_told_with_file_and_line() {
     assert!(told.contains(&node.path().join("nowhere.toml").display().to_string()), "the full path: {told}");
     assert!(told.contains("omnigate.toml:1"), "{told}");
 }
+
+#[test]
+fn a_folder_that_is_replaced_by_another_one_is_watched_on() {
+    let node = node();
+    let (folder, aside) = (node.path().join("conf.d"), node.path().join("aside"));
+    for round in ["second", "third"] {
+        fs::create_dir(&aside).unwrap();
+        put(&aside, "a.toml", &route("/a", round));
+        fs::rename(&folder, node.path().join(round)).unwrap();
+        fs::rename(&aside, &folder).unwrap();
+        eventually("the other folder is read", || (body(&node, "/a") == round).then_some(()));
+        put(&folder, "a.toml", &route("/a", "changed"));
+        eventually("a change in it is applied", || (body(&node, "/a") == "changed").then_some(()));
+    }
+}
+
+#[test]
+fn the_target_of_a_link_in_another_folder_is_watched_too() {
+    let node = node();
+    let elsewhere = node.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    put(&elsewhere, "b.toml", &route("/b", "first"));
+    std::os::unix::fs::symlink(elsewhere.join("b.toml"), node.path().join("conf.d/b.toml")).unwrap();
+    eventually("the link is followed", || (body(&node, "/b") == "first").then_some(()));
+    put(&elsewhere, "b.toml", &route("/b", "second"));
+    eventually("a change of its target is applied", || (body(&node, "/b") == "second").then_some(()));
+}

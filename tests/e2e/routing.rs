@@ -226,6 +226,49 @@ fn a_shadow_that_never_answers_delays_nothing_and_what_it_has_no_room_for_is_cou
 }
 
 #[test]
+fn copies_leave_half_of_the_connections_to_other_requests() {
+    let upstream = Upstream::start();
+    let (shadow, heard) = silent();
+    let settings = with_mirror(upstream.addr, shadow, "max_inflight = 64");
+    let node = Node::start(&settings.replacen("timeout = \"60s\"", "timeout = \"60s\", max_conns = 4", 1));
+    let mut client = Client::connect(node.gateway).unwrap();
+    for _ in 0..5 {
+        assert_eq!(
+            client
+                .ask("POST /length HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nbody")
+                .unwrap()
+                .body,
+            "4"
+        );
+    }
+    for _ in 0..2 {
+        heard.recv().unwrap();
+    }
+    assert_eq!(mirrored(&node, "busy"), 3.0);
+}
+
+#[test]
+fn a_copy_has_no_credentials_unless_the_mirror_is_to_have_them() {
+    let upstream = Upstream::start();
+    for (setting, is_sent) in [("percent = 100", false), ("credentials = true", true)] {
+        let (shadow, heard) = silent();
+        let settings = with_mirror(upstream.addr, shadow, setting);
+        let own = "request_headers = { set = { x-api-key = \"own-secret\" } }, mirror";
+        let node = Node::start(&settings.replacen("mirror", own, 1));
+        let secrets =
+            "authorization: Bearer client-secret\r\ncookie: session=client-secret\r\nx-kind: test\r\n";
+        let post =
+            format!("POST /length HTTP/1.1\r\nhost: localhost\r\n{secrets}content-length: 4\r\n\r\nbody");
+        assert_eq!(ask(node.gateway, post).unwrap().body, "4");
+        let copy = heard.recv().unwrap();
+        assert!(copy.contains("x-kind: test\r\n") && copy.contains("x-omnigate-mirror: 1\r\n"), "{copy}");
+        for name in ["authorization: ", "cookie: ", "x-api-key: "] {
+            assert_eq!(copy.contains(name), is_sent, "{name}\n{copy}");
+        }
+    }
+}
+
+#[test]
 fn a_route_has_a_rate_of_its_own() {
     let upstream = Upstream::start();
     let node = Node::start(&format!(
@@ -250,4 +293,67 @@ fn a_route_has_a_rate_of_its_own() {
     assert_eq!((status("/login", 3).status, status("/", 2).status), (200, 200), "others, and elsewhere");
     assert_eq!([2, 3].map(|from| status("/all", from).status), [204, 429]);
     assert_eq!(upstream.arrived(), 4);
+}
+
+#[test]
+fn what_a_client_sends_beyond_its_own_rate_takes_nothing_from_what_all_share() {
+    let node = Node::start(
+        "quotas.per_ip_rps = 1\nroute = [{ path = \"/\", respond = { status = 204 }, \
+         rate = { requests = 30, per = \"1h\", by = \"all\" } }]\n",
+    );
+    let mut flood = Client::connect_from(2, node.gateway).unwrap();
+    let statuses: Vec<u16> = (0..60).map(|_| flood.get("/").unwrap().status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let other = Client::connect_from(3, node.gateway).unwrap().get("/").unwrap();
+    assert_eq!(other.status, 204, "{other:?}");
+}
+
+#[test]
+fn no_newline_in_a_path_leads_past_an_expression() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [\n\
+         {{ path = \"/\", upstream = \"up\" }},\n\
+         {{ path = \"/admin\", path_regex = '/admin(/.*)?', respond = {{ status = 403 }} }},\n\
+         ]\nupstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    for path in ["/admin", "/admin/x", "/admin/x%0a", "/admin/%0ax", "/admin/a%0a/b%0d", "//admin/%0A;a"] {
+        assert_eq!(get(node.gateway, path).unwrap().status, 403, "{path}");
+    }
+    assert_eq!(upstream.arrived(), 0);
+}
+
+#[test]
+fn a_path_that_cannot_be_rewritten_does_not_reach_the_server_as_it_is() {
+    let upstream = Upstream::start();
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [{{ path = \"/\", path_regex = '/(.*)', rewrite = \"/public/{{1}}\", upstream = \"up\" }}]\n\
+         upstream.up.endpoints = [\"http://{}\"]\n",
+        upstream.addr
+    ));
+    assert_eq!(get(node.gateway, "/admin/[").unwrap().body, "/public/admin/%5B");
+    let long = format!("/admin/{}", "[".repeat(22_000));
+    assert_eq!(get(node.gateway, &long).unwrap().status, 400);
+    assert_eq!(upstream.arrived(), 1);
+}
+
+#[test]
+fn a_long_path_that_would_keep_a_core_busy_is_refused() {
+    let node = Node::start(&format!(
+        "{UNLIMITED}route = [\n\
+         {{ path = \"/\", respond = {{ status = 204 }} }},\n\
+         {{ path = \"/\", path_regex = '/[ab]*a[ab]{{200}}', respond = {{ status = 403 }} }},\n\
+         {{ path = \"/\", headers = {{ x-kind = {{ regex = '[ab]*a[ab]{{200}}' }} }}, respond = {{ status = 401 }} }},\n]\n"
+    ));
+    let mut bits = 1_u32;
+    let mut letter = || {
+        bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if bits >> 31 == 0 { 'a' } else { 'b' }
+    };
+    let long: String = (0..24_000).map(|_| letter()).collect();
+    assert_eq!(get(node.gateway, &format!("/{long}")).unwrap().status, 400);
+    assert_eq!(ask(node.gateway, with_field("/", &format!("x-kind: {long}"))).unwrap().status, 400);
+    assert_eq!(get(node.gateway, &format!("/a{}", "b".repeat(200))).unwrap().status, 403);
+    assert_eq!(get(node.gateway, &format!("/{}", "b".repeat(24_000))).unwrap().status, 204);
 }

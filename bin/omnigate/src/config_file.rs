@@ -231,18 +231,40 @@ impl ConfigSource {
         Ok(ConfigTexts { file: Some((file.clone(), Zeroizing::new(text))), included })
     }
 
+    /// The `[admin]` table, by which a running node is asked. Other settings may be wrong: the node has not taken them over, and
+    /// those who look after it need to know how it is now more than ever. Blocking.
+    pub(crate) fn load_admin(&self) -> Result<Arc<AdminConfig>, Failure> {
+        let texts = self.read().map_err(|(file, error)| unreadable(file, &error))?;
+        let report = match self.load_from(&texts) {
+            Ok(snapshot) => return Ok(snapshot.get::<AdminConfig>()),
+            Err(report) => report,
+        };
+        let admin = loader().load_alone::<AdminConfig>(self.sources(&texts)).ok_or(report)?;
+        eprintln!(
+            "note: the configuration files have errors, which `omnigate check` shows; only [admin] is read"
+        );
+        Ok(admin)
+    }
+
     /// Checks the configuration that has these texts for its files.
     pub(crate) fn load_from(&self, texts: &ConfigTexts) -> Result<Snapshot, Report> {
-        let loader = Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH]);
-        loader.load(Sources {
+        loader().load(self.sources(texts))
+    }
+
+    fn sources(&self, texts: &ConfigTexts) -> Sources {
+        Sources {
             file: texts.file.as_ref().map(|(path, text)| (path.clone(), text.as_str().to_owned())),
             included: texts.included.clone(),
             working_folder: std::env::current_dir().ok(),
             references: Some(references()),
             env: self.env.clone(),
             flags: self.flags.clone(),
-        })
+        }
     }
+}
+
+fn loader() -> Loader {
+    Loader::new(schema(), ENV_PREFIX).ignoring([ENV_FILE, ENV_CRASH])
 }
 
 /// The texts of a configuration's files. They may hold secrets, hence no `Debug`.
@@ -299,10 +321,11 @@ impl Shelf for Disk {
         let failed = |error| format!("the folder {} cannot be read: {error}", full(folder).display());
         let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let names = std::fs::read_dir(here).map_err(failed)?.take(MAX_NAMES + 1);
-        let names: Vec<String> = names
-            .filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose())
-            .collect::<Result<_, _>>()
-            .map_err(failed)?;
+        // A name that is not UTF-8 is not passed over: if it matches, the file of the name as it is shown is missed.
+        let name = |entry: io::Result<std::fs::DirEntry>| {
+            entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+        };
+        let names: Vec<String> = names.map(name).collect::<Result<_, _>>().map_err(failed)?;
         if names.len() > MAX_NAMES {
             return Err(format!("the folder {} has more than {MAX_NAMES} files", full(folder).display()));
         }

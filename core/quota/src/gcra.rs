@@ -131,11 +131,16 @@ impl Bucket {
     pub fn check(&self, rate: &Rate, now: Moment) -> Result<Passed, Exhausted> {
         // Relaxed: the number stands for itself, no other memory depends on it.
         let mut seen = self.0.load(Ordering::Relaxed);
+        let most = now.as_nanos().saturating_add(rate.window);
         loop {
-            let passed = rate.check(Moment::from_nanos(seen), now)?;
-            let next = passed.tat.as_nanos();
+            let (next, verdict) = match rate.check(Moment::from_nanos(seen), now) {
+                Ok(passed) => (passed.tat.as_nanos(), Ok(passed)),
+                // A slower rate has left more than a whole burst of this one, which would be owed again at every call.
+                Err(exhausted) if seen > most => (most, Err(exhausted)),
+                Err(exhausted) => return Err(exhausted),
+            };
             match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(passed),
+                Ok(_) => return verdict,
                 Err(other) => seen = other,
             }
         }

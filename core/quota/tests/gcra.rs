@@ -151,7 +151,10 @@ proptest! {
         }
         match bucket.check(&new, now) {
             Ok(passed) => prop_assert!(passed.remaining < new.burst()),
-            Err(Exhausted { wait }) => prop_assert!(wait <= Duration::from_nanos(interval(&new))),
+            Err(Exhausted { wait }) => {
+                prop_assert!(wait <= Duration::from_nanos(interval(&new)));
+                prop_assert!(bucket.check(&new, now.after(wait)).is_ok(), "who waits as told gets through");
+            }
         }
     }
 }

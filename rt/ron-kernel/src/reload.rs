@@ -56,8 +56,8 @@ pub enum Reading {
 /// Reads the configuration again from all its sources. Blocking.
 pub type Read = Arc<dyn Fn() -> Result<Reading, ReloadError> + Send + Sync>;
 
-/// Who asks for the reload with which a node begins to watch its file.
-const AT_START: &str = "start";
+/// Who asks for the reload with which a node begins to watch its files: whoever changed them since they were read.
+const AT_START: &str = "change of the file during start";
 /// The time between two readings of a source that is being written.
 pub const READ_AGAIN: Duration = Duration::from_millis(100);
 /// How often one reload reads a source that does not settle.

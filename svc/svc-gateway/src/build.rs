@@ -431,7 +431,8 @@ fn build_ways(
         let (deciding_fields, identity_fields) = (&deciding_fields[..], &identity_fields[..]);
         let guards = Guards { deciding_fields, identity_fields, basic_auth };
         let mirror = route.mirror.as_ref();
-        let mirror = mirror.and_then(|mirror| Some(Mirror::new(mirror, upstreams.get(&mirror.upstream)?)));
+        let mirror =
+            mirror.and_then(|mirror| Some(Mirror::new(mirror, &route, upstreams.get(&mirror.upstream)?)));
         let built = Route::new(&route, guards, goes_to, own_answer, cache, metrics.clone());
         Arc::new(built.with_mirror(mirror))
     });

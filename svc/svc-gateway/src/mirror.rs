@@ -10,7 +10,10 @@ use std::{
     },
 };
 
-use http::{HeaderName, HeaderValue};
+use http::{
+    HeaderName, HeaderValue,
+    header::{AUTHORIZATION, COOKIE},
+};
 use http_body::Body as _;
 use ron_kernel::{
     Clock, Shutdown,
@@ -21,7 +24,7 @@ use ron_transport::{Body, Request, Response};
 use types::Deadline;
 
 use crate::{
-    config::MirrorConfig,
+    config::{MirrorConfig, RouteConfig},
     router::turn_of,
     upstream::{Held, MirrorMetrics, MirrorOutcome, Sent, Upstream},
 };
@@ -52,6 +55,8 @@ pub(crate) struct Mirror {
     turn: AtomicU32,
     max_body: u64,
     max_inflight: u32,
+    /// Fields that copies do not have, because they authenticate the request to the route's own server.
+    left_out: Box<[HeaderName]>,
     /// Copies on their way to the upstream, on all cores.
     inflight: Arc<AtomicU32>,
     children: Children,
@@ -68,20 +73,21 @@ impl Drop for Place {
 }
 
 impl Mirror {
-    /// A mirror as configured, to this upstream.
+    /// A mirror as configured for a route, to this upstream.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked to be from 0.01 to 100"
     )]
-    pub(crate) fn new(config: &MirrorConfig, upstream: &Arc<Upstream>) -> Self {
+    pub(crate) fn new(config: &MirrorConfig, route: &RouteConfig, upstream: &Arc<Upstream>) -> Self {
         let (inflight, children, metrics) = upstream.mirrored();
         Self {
             upstream: Arc::clone(upstream),
             share: (config.percent * 100.0).round() as u32,
             turn: AtomicU32::new(0),
             max_body: config.max_body_bytes.as_u64(),
-            max_inflight: config.max_inflight,
+            max_inflight: config.max_inflight.min(upstream.room_for_copies()),
+            left_out: if config.credentials { Box::default() } else { credentials(route) },
             inflight,
             children,
             metrics,
@@ -101,6 +107,9 @@ impl Mirror {
         copy.uri_mut().clone_from(request.uri());
         *copy.version_mut() = request.version();
         copy.headers_mut().clone_from(request.headers());
+        for name in &self.left_out {
+            copy.headers_mut().remove(name);
+        }
         copy.headers_mut().insert(MARK, HeaderValue::from_static("1"));
         let (upstream, metrics, shutdown) =
             (Arc::clone(&self.upstream), self.metrics.clone(), shutdown.clone());
@@ -122,6 +131,13 @@ impl Mirror {
     }
 }
 
+/// The fields that authenticate requests to a route's own server: the client's, and those that the route adds.
+fn credentials(route: &RouteConfig) -> Box<[HeaderName]> {
+    let (rules, auth) = (&route.request_headers, route.forward_auth.iter());
+    let added = rules.set.keys().chain(rules.add.keys()).chain(auth.flat_map(|auth| &auth.copy_headers));
+    [AUTHORIZATION, COOKIE].into_iter().chain(added.filter_map(|name| name.parse().ok())).collect()
+}
+
 /// Sends a copy once, and reads what is answered.
 async fn send(upstream: &Upstream, mut copy: Request, clock: Clock) -> MirrorOutcome {
     let (now, mut sent) = (clock.now(), Sent { is_copy: true, ..Sent::default() });
@@ -132,7 +148,7 @@ async fn send(upstream: &Upstream, mut copy: Request, clock: Clock) -> MirrorOut
     MirrorOutcome::Answered
 }
 
-/// Reads a response to its end, unless it is long.
+/// Reads a response to its end, unless it is longer than [`MAX_DISCARDED`].
 async fn discard(mut response: Response) {
     let mut left = MAX_DISCARDED;
     let body = response.body_mut();
@@ -142,5 +158,58 @@ async fn discard(mut response: Response) {
             Some(less) => left = less,
             None => return,
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::task::{Context, Poll};
+
+    use bytes::Bytes;
+    use http_body::Frame;
+    use ron_transport::BodyError;
+
+    use super::*;
+
+    /// A body of pieces of equal length without end; counts those that were read.
+    struct Endless {
+        piece: Bytes,
+        read: Arc<AtomicU32>,
+    }
+
+    impl http_body::Body for Endless {
+        type Data = Bytes;
+        type Error = BodyError;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_is_read_up_to_the_limit_and_no_further() {
+        let piece = Bytes::from(vec![0; 64 << 10]);
+        let read = Arc::new(AtomicU32::new(0));
+        let body = Endless { piece: piece.clone(), read: Arc::clone(&read) };
+        discard(Response::new(Body::streaming(body))).await;
+        let whole = u32::try_from(MAX_DISCARDED / piece.len() as u64).unwrap();
+        assert_eq!(read.load(Ordering::Relaxed), whole + 1, "the piece beyond the limit is the last");
+    }
+
+    #[test]
+    fn credentials_are_the_clients_and_those_that_the_route_adds() {
+        let route: RouteConfig = serde_json::from_value(serde_json::json!({
+            "path": "/",
+            "request_headers": { "set": { "x-api-key": "1" }, "add": { "x-more": "2" }, "remove": ["x-other"] },
+            "forward_auth": { "upstream": "auth", "copy_headers": ["x-access-token"] },
+        }))
+        .unwrap();
+        let names: Vec<String> = credentials(&route).iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["authorization", "cookie", "x-api-key", "x-more", "x-access-token"]);
     }
 }

@@ -1,6 +1,7 @@
 //! A request's way through the gateway: one list of layers, each of which can refuse before the next spends anything.
 
 mod checks;
+mod onward;
 
 use std::{
     sync::{
@@ -31,7 +32,7 @@ use crate::{
     guard::{self, BodyLimits, Breach, Payer},
     local::Local,
     locks,
-    message::{self, Field, Onward, Survey},
+    message::{self, Field, Survey},
     policy::Policy,
     proxy::Proxy,
     quotas::{self, Verdict},
@@ -84,13 +85,14 @@ impl Passage<'_> {
             self.charge_client()?;
             return Err(Refusal::new(Reason::Forbidden, "clients with this address are not allowed"));
         }
-        self.charge_route(route)?;
         if let Some(preflight) = route.browser.as_ref().and_then(|browser| browser.preflight(request)) {
             self.charge_client()?;
+            self.charge_route(route)?;
             return Ok(preflight);
         }
         if let Some(answer) = self.answer_itself(route, request).transpose() {
             self.charge_client()?;
+            self.charge_route(route)?;
             return answer;
         }
         let caller = self.caller(request);
@@ -112,6 +114,7 @@ impl Passage<'_> {
     ) -> Result<Response, Refusal> {
         let limits = self.body_limits(route);
         self.charge_rates(caller)?;
+        self.charge_route(route)?;
         guard::declared(request, &limits)?;
         caller.credential.refuse_forged()?;
         self.refuse_writes_while_degraded(request.method())?;
@@ -381,10 +384,11 @@ impl Passage<'_> {
                 Decision::Denied(denied) => return Ok(holding.into_response(denied)),
             }
         }
+        let interim = self.interim(route, request);
+        self.make_onward(caller, route, request, upgrade)?;
         // From here on it is a request to the route's own server: what came before wrote nothing, and told the client nothing.
         holding.writes(self.written.take());
-        holding.tells(self.interim(route, request));
-        self.make_onward(caller, route, request, upgrade);
+        holding.tells(interim);
         if let (Some(basic), Some(user)) = (&route.basic_auth, self.user.take()) {
             basic.tell(&user, request.headers_mut());
         }
@@ -424,22 +428,6 @@ impl Passage<'_> {
     pub(crate) fn interim(&self, route: &Arc<Route>, request: &Request) -> Option<InterimTo> {
         let takes_them = request.version() == Version::HTTP_11;
         takes_them.then(|| InterimTo { client: self.conn.interim(), route: Arc::clone(route) })
-    }
-
-    /// Makes a client's request the one that a server gets.
-    pub(crate) fn make_onward(
-        &self,
-        caller: &Caller,
-        route: &Route,
-        request: &mut Request,
-        upgrade: Option<&HeaderValue>,
-    ) {
-        let (survey, client, trace) = (&self.survey, &self.client, self.trace);
-        let (rewrite, rules, guarded) = (route.rewrite.as_ref(), &route.request_headers, &route.guarded);
-        let tenant = caller.tenant_field.as_ref();
-        // Before the rules, so that one can set another credential.
-        caller.hide_credential(request.headers_mut());
-        message::onward(request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
     }
 
     /// Has one of an upstream's servers answer.

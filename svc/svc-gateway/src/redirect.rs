@@ -88,7 +88,7 @@ impl Redirect {
         if is_https && self.spares_https() {
             return Ok(None);
         }
-        let malformed = || Refusal::new(Reason::Malformed, "a request needs exactly one Host");
+        let malformed = || Refusal::new(Reason::Malformed, "the request has no Host or path to redirect by");
         let place = match &self.to {
             To::Place(place) => place.of(request.uri(), request.headers()).ok_or_else(malformed)?,
             To::Https(port) => {

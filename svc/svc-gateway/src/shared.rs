@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     capabilities: Buckets<TokenId>,
     /// Of routes with a rate of their own, by the route's name and the client; `None` for all clients.
     routes: Buckets<(Arc<str>, Option<ClientKey>)>,
-    /// Of everybody there was no more room for.
+    /// Of addresses and capabilities that there was no more room for.
     other: Arc<Bucket>,
 }
 
@@ -105,10 +105,14 @@ impl Shared {
         self.clients.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
     }
 
-    /// The allowance of a client on a route, or of all clients there.
-    pub(crate) fn of_route(&self, route: &Arc<str>, client: Option<ClientKey>, now: Moment) -> Arc<Bucket> {
-        let key = (Arc::clone(route), client);
-        self.routes.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    /// The allowance of a client on a route, or of all clients there; `None` if there is no more room.
+    pub(crate) fn of_route(
+        &self,
+        route: &Arc<str>,
+        client: Option<ClientKey>,
+        now: Moment,
+    ) -> Option<Arc<Bucket>> {
+        self.routes.get_or_insert(&(Arc::clone(route), client), now, Bucket::default).ok()
     }
 
     /// The allowance of a capability.

@@ -158,6 +158,11 @@ impl Upstream {
         self.group.config.timeout.as_duration()
     }
 
+    /// The most copies of requests that are on their way here: half of the connections to a server are left to requests.
+    pub(crate) fn room_for_copies(&self) -> u32 {
+        u32::try_from(self.group.config.max_conns / 2).unwrap_or(u32::MAX).max(1)
+    }
+
     /// What copies of requests need that are sent here: how many are on their way, what runs them, and what counts them.
     pub(crate) fn mirrored(&self) -> (Arc<AtomicU32>, Children, MirrorMetrics) {
         let tools = &self.group.tools;

@@ -106,6 +106,23 @@ fn a_rate_limit_is_told_and_kept_even_by_a_reload_and_its_end_is_waited_for() {
 }
 
 #[test]
+fn a_restart_does_not_have_the_ca_asked_sooner() {
+    let world = World::new(Habits::default());
+    let front = Front::new(&world, &limit(3000));
+    let mut node = world.start(&settings(&world, &front, &["one.test"]));
+    wait_for_failure(&node, "one.test");
+    eventually("the failure is remembered", || {
+        std::fs::metadata(super::kept(&node).join("one.test.wait")).ok()
+    });
+    let asked = front.asked("orders");
+    node.kill();
+    node.start_again();
+    let next = eventually("the name is followed", || told(&node, "one.test")["next_attempt"].as_u64());
+    assert!(next > now() + 2900, "{next}");
+    assert_eq!(front.asked("orders").to_bits(), asked.to_bits());
+}
+
+#[test]
 fn a_ca_that_is_down_at_the_start_is_told_and_costs_the_other_names_nothing() {
     let mut world = World::new(Habits::default());
     world.ca.stop();
@@ -165,6 +182,59 @@ fn a_hook_that_fails_or_hangs_is_told_and_ended() {
         let error = failed["last_error"].as_str().unwrap();
         assert!(error.contains(expected) && error.len() < 600, "{error}");
     }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_kept_is_not_ordered_again_and_again() {
+    let world = World::new(Habits::default());
+    let dir = tempfile::tempdir().unwrap();
+    let folder = format!("127.0.0.1-{}-dir", world.ca.addr().port());
+    let in_the_way = dir.path().join("data/acme").join(folder).join("one.test.pem");
+    std::fs::create_dir_all(in_the_way).unwrap();
+    let node = Node::start_at(world.tls, dir, &world.settings(&["one.test", "two.test"], ""));
+    let failed = wait_for_failure(&node, "one.test");
+    assert!(failed["last_error"].as_str().unwrap().contains("one.test.pem cannot be used"), "{failed}");
+    assert!(failed["next_attempt"].as_u64().unwrap() > now() + 600, "CAs count what they issue: {failed}");
+    world.wait_for("two.test");
+}
+
+#[test]
+fn a_hook_that_hangs_is_ended_with_all_that_it_has_started() {
+    let world = World::new(Habits::default());
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let script = format!("#!/bin/sh\nsleep 600 &\necho $! > {}\nwait\n", data.join("child").display());
+    let hook = write_file(dir.path(), "hook", &script, 0o755);
+    let acme =
+        format!("acme.challenge = \"dns-01\"\nacme.dns_hook = [{hook:?}]\nacme.dns_hook_timeout = \"1s\"\n");
+    let node = Node::start_at(free_addr(), dir, &world.settings(&["one.test"], &acme));
+    wait_for_failure(&node, "one.test");
+    let child = std::fs::read_to_string(data.join("child")).unwrap();
+    let stat = format!("/proc/{}/stat", child.trim());
+    // One that has ended and that nobody has asked about yet is a zombie, `Z`.
+    eventually("what the hook has started is ended", || match std::fs::read_to_string(&stat) {
+        Ok(stat) => stat.contains(") Z ").then_some(()),
+        Err(_) => Some(()),
+    });
+}
+
+#[test]
+fn a_ca_that_wants_to_be_left_alone_for_ever_harms_only_its_own_order() {
+    let world = World::new(Habits::default());
+    let front = Front::new(
+        &world,
+        ", { path = \"/my-order\", name = \"polls\", upstream = \"ca\", \
+         response_headers = { set = { retry-after = \"18446744073709551615\" } } }",
+    );
+    let node = world.start(&settings(&world, &front, &["one.test"]));
+    // Whether the order is ready at the first look or given up at the second is up to the CA.
+    eventually("the order has ended", || {
+        let told = told(&node, "one.test");
+        (told["failures"].as_u64() > Some(0) || !told["expires"].is_null()).then_some(())
+    });
+    assert!(front.asked("polls") > 0.0);
+    assert!(!node.log().contains("panic"), "{}", node.log());
 }
 
 #[test]

@@ -113,6 +113,21 @@ fn an_account_is_bound_to_the_one_that_the_ca_knows() {
 }
 
 #[test]
+fn a_new_address_of_the_operator_is_told_to_the_ca() {
+    let world = World::new(Habits::default());
+    let email = |address: &str| format!("{HANDSHAKE}acme.email = \"{address}\"\n");
+    let node = world.start(&world.settings(&["one.test"], &email("first@one.test")));
+    world.wait_for("one.test");
+    let contact = kept(&node).join("account.contact");
+    assert_eq!(std::fs::read_to_string(&contact).unwrap(), "mailto:first@one.test\n");
+    node.reload(&world.settings(&["one.test"], &email("second@one.test")));
+    eventually("the CA is told", || {
+        (std::fs::read_to_string(&contact).ok()? == "mailto:second@one.test\n").then_some(())
+    });
+    assert!(!node.log().contains("was not told"), "{}", node.log());
+}
+
+#[test]
 fn a_reload_that_adds_a_name_has_its_certificate_beside_the_others() {
     let world = World::new(Habits::default());
     let node = world.start(&world.settings(&["one.test"], HANDSHAKE));

@@ -1,6 +1,6 @@
 //! Certificates are renewed ahead of their end, and put into force while the node serves.
 
-use super::{Habits, World, fetch, serial, told};
+use super::{Habits, World, fetch, kept, serial, told};
 use crate::support::eventually;
 
 #[test]
@@ -24,4 +24,18 @@ fn a_short_lived_certificate_is_renewed_while_it_serves_and_serves_on_without_th
     assert_eq!(serial(world.tls, "one.test"), Some(second));
     assert!(failed["next_attempt"].as_u64() > failed["expires"].as_u64().map(|_| 0));
     assert!(told(&node, "one.test")["last_error"].as_str().is_some_and(|error| error.contains("refused")));
+}
+
+#[test]
+fn a_kept_certificate_that_is_damaged_is_replaced_and_the_others_are_served() {
+    let world = World::new(Habits::default());
+    let settings = |hosts: &[&str]| world.settings(hosts, "acme.challenge = \"tls-alpn-01\"\n");
+    let node = world.start(&settings(&["one.test"]));
+    world.wait_for("one.test");
+    let first = serial(world.tls, "one.test").unwrap();
+    std::fs::write(kept(&node).join("one.test.pem"), "damaged").unwrap();
+    node.reload(&settings(&["one.test", "two.test"]));
+    world.wait_for("two.test");
+    world.wait_for("one.test");
+    assert_ne!(serial(world.tls, "one.test"), Some(first));
 }

@@ -40,7 +40,7 @@ pub(super) fn run(source: &ConfigSource, as_json: bool) -> Result<ExitCode, Fail
     let secrets = secrets(&given);
     if !secrets.is_empty() {
         eprintln!(
-            "note: secrets are not shown by the node, so these are not compared: {}",
+            "note: the node shows neither secrets nor what references stand for, so these are not compared: {}",
             secrets.join(", ")
         );
     }
@@ -80,10 +80,11 @@ fn by_key(listing: &Value) -> BTreeMap<&str, (&Value, bool)> {
     entries.filter_map(|found| Some((found["key"].as_str()?, (&found["value"], entry(found))))).collect()
 }
 
-/// The keys whose values are hidden.
+/// The keys whose values are hidden, or are references to variables and files.
 fn secrets(listing: &Value) -> Vec<&str> {
     let entries = listing.as_array().into_iter().flatten();
-    entries.filter(|entry| entry["value"] == HIDDEN).filter_map(|entry| entry["key"].as_str()).collect()
+    let is_hidden = |entry: &&Value| entry["value"] == HIDDEN || entry["value"].to_string().contains("${");
+    entries.filter(is_hidden).filter_map(|entry| entry["key"].as_str()).collect()
 }
 
 fn as_text(differences: &[Difference<'_>]) -> String {
@@ -133,6 +134,7 @@ mod tests {
             ("admin.listen", json!("b"), "--set"),
             ("node.cores", json!(4), "new.toml:5"),
             ("admin.token", json!(HIDDEN), "new.toml:6"),
+            ("overlay.peers", json!(["${PEER}"]), "new.toml:7"),
         ]);
         let loader = Loader::new(schema(), "TEST_");
         let snapshot = loader.load(Sources::default()).unwrap_or_else(|report| panic!("{report}"));
@@ -140,9 +142,9 @@ mod tests {
         assert_eq!(
             as_text(&found),
             "+ admin.token = \"<hidden>\"\n- gateway.max_conns = 5\n+ gateway.max_conns = 9\n- gateway.route[0].path = \"/\"\n\
-             - node.cores = 0\n+ node.cores = 4   # after a restart\n"
+             - node.cores = 0\n+ node.cores = 4   # after a restart\n+ overlay.peers = [\"${PEER}\"]\n"
         );
-        assert_eq!(secrets(&given), ["admin.token"]);
+        assert_eq!(secrets(&given), ["admin.token", "overlay.peers"]);
         assert!(differences(&running, &running, &snapshot).is_empty());
     }
 }

@@ -33,6 +33,10 @@ pub(crate) enum Running {
 
 /// Asks the node whose configuration this is.
 pub(super) fn run(source: &ConfigSource, what: &Running) -> Result<ExitCode, Failure> {
+    if matches!(what, Running::Reload { .. }) {
+        // What is wrong with the files is told here, with colours and without the node.
+        source.load()?;
+    }
     let client = AdminClient::of(source)?;
     match *what {
         Running::Status { timeout, json } => status(&client.within(timeout), json),

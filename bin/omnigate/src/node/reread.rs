@@ -61,7 +61,9 @@ impl Reread {
                 let held = |text: &str| Some(Zeroizing::new(text.as_bytes().to_vec()));
                 contents.files = texts.files().map(|(path, text)| (path.to_owned(), held(text))).collect();
                 let parents = texts.files().filter_map(|(path, _)| Some(path.parent()?.to_owned()));
-                contents.folders = parents.chain(texts.folders().iter().cloned()).collect();
+                // A folder of included files is replaced, or made again, in the folder around it.
+                let around = texts.folders().iter().filter_map(|folder| Some(folder.parent()?.to_owned()));
+                contents.folders = parents.chain(texts.folders().iter().cloned()).chain(around).collect();
             }
             contents
         }))

@@ -1,7 +1,8 @@
 //! Whether the configuration files are whole: they may be read while somebody is writing them.
 //!
 //! Files are taken once two readings in a row gave the same texts. A text that is the beginning of the one in force is
-//! what a writer leaves that was interrupted between two lines, so it must stay the same for longer. A text without any
+//! what a writer leaves that was interrupted between two lines, and a file that is gone may be about to be replaced, so
+//! these must stay the same for longer. A text without any
 //! setting, or whose last line has no end, is refused, unless that very text is already in force.
 
 use std::{
@@ -16,8 +17,8 @@ use crate::config_file::ConfigTexts;
 
 /// Readings, after the first, that must give the same text.
 const SAME_READINGS: u32 = 1;
-/// The same for a text that is the beginning of the one in force: two seconds.
-const SAME_READINGS_OF_A_BEGINNING: u32 = 20;
+/// The same for texts of which less may be there than was meant, such as the beginning of the one in force: two seconds.
+const SAME_READINGS_OF_LESS: u32 = 20;
 const _: () = assert!(READ_AGAIN.as_millis() == 100, "the readings above are counted for this pause");
 
 /// The texts of the configuration's files, by path.
@@ -100,7 +101,9 @@ impl Settling {
             let in_force = self.in_force.0.get(file);
             in_force.is_some_and(|in_force| text.len() < in_force.len() && in_force.starts_with(text))
         });
-        if is_beginning { SAME_READINGS_OF_A_BEGINNING } else { SAME_READINGS }
+        // With a file, the routes go that protect paths which shorter prefixes would pass on.
+        let is_file_gone = self.in_force.0.keys().any(|file| !texts.0.contains_key(file));
+        if is_beginning || is_file_gone { SAME_READINGS_OF_LESS } else { SAME_READINGS }
     }
 }
 
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(settling.look(both("[node]\n")), Look::Again);
         assert_eq!(settling.look(both("[node]\nname")), Look::Again, "it changes");
         let beginning = settle_all(&mut settling, &both("[node]\n"));
-        assert_eq!(beginning, (1 + SAME_READINGS_OF_A_BEGINNING, Look::Settled));
+        assert_eq!(beginning, (1 + SAME_READINGS_OF_LESS, Look::Settled));
         for doubtful in ["", "[node]\nname = \"other\""] {
             let (_, look) = settle_all(&mut settling, &both(doubtful));
             assert!(
@@ -159,7 +162,8 @@ mod tests {
                 "{doubtful}"
             );
         }
-        assert_eq!(settle(&mut settling, WHOLE).1, Look::Settled, "it was removed");
+        let removed = settle(&mut settling, WHOLE);
+        assert_eq!(removed, (1 + SAME_READINGS_OF_LESS, Look::Settled), "it may be about to come back");
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
     fn the_beginning_of_what_is_in_force_must_stay_for_longer() {
         let mut settling = in_force(WHOLE);
         let cut = &WHOLE[..WHOLE.find("[auth]").unwrap_or_default()];
-        assert_eq!(settle(&mut settling, cut), (1 + SAME_READINGS_OF_A_BEGINNING, Look::Settled));
+        assert_eq!(settle(&mut settling, cut), (1 + SAME_READINGS_OF_LESS, Look::Settled));
         settling.put_into_force();
         assert_eq!(settle(&mut settling, WHOLE), (1 + SAME_READINGS, Look::Settled), "more is no beginning");
     }

@@ -165,6 +165,29 @@ fn health_is_0_for_a_node_that_is_ready_and_1_for_one_that_is_gone() {
 }
 
 #[test]
+fn a_node_is_asked_how_it_is_although_its_file_is_broken_by_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = "[admin]\nlisten = \"127.0.0.1:0\"\ntoken = \"0123456789abcdef\"\n[gateway]\nlisten = \"127.0.0.1:0\"\n";
+    fs::write(dir.path().join("omnigate.toml"), base).unwrap();
+    let node = Node::from_file(dir);
+    for broken in ["max_cons = 1\n", "max_conns = \n", "[[gateway.route]]\npath = \"/\"\n", "route = [\n"] {
+        fs::write(node.path("aside"), format!("{base}{broken}")).unwrap();
+        fs::rename(node.path("aside"), node.path("omnigate.toml")).unwrap();
+        let healthy = ask(&node, &["health"]);
+        assert_eq!(
+            (healthy.code, healthy.out.lines().next()),
+            (Some(0), Some("ready")),
+            "{broken}: {}",
+            healthy.err
+        );
+        assert!(healthy.err.contains("`omnigate check`"), "{}", healthy.err);
+        assert_eq!(ask(&node, &["status"]).code, Some(0), "{broken}: with the token of the file");
+    }
+    fs::write(node.path("omnigate.toml"), "[admin]\ntoken = 7\n").unwrap();
+    assert_eq!(ask(&node, &["health"]).code, Some(2), "there is no way to know how to ask");
+}
+
+#[test]
 fn reload_says_what_is_in_force_and_why_a_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("omnigate.toml");

@@ -1,4 +1,7 @@
 //! The files that a configuration file includes: found by pattern, and bounded in number, size and depth.
+//!
+//! Names are matched here, without a crate for globs: `*` and `?` in the name of a file are a short loop, and the crates
+//! also find the files on the disk, without the bounds that are kept here and behind [`Shelf`].
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -189,22 +192,30 @@ fn matches(pattern: &str, name: &str) -> bool {
         return false;
     }
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n, mut retry) = (0, 0, None);
-    while n < name.len() {
-        match pattern.get(p) {
+    // How far the pattern and the name have been compared.
+    let (mut compared, mut matched) = (0, 0);
+    // Behind the last `*` of the pattern, and where in the name what it stands for ends.
+    let mut star: Option<(usize, usize)> = None;
+    while matched < name.len() {
+        match pattern.get(compared) {
             Some('*') => {
-                retry = Some((p + 1, n));
-                p += 1;
+                compared += 1;
+                star = Some((compared, matched));
             }
-            Some(c) if *c == '?' || *c == name[n] => (p, n) = (p + 1, n + 1),
+            Some(wanted) if *wanted == '?' || *wanted == name[matched] => {
+                compared += 1;
+                matched += 1;
+            }
             _ => {
-                let Some((after, from)) = retry else { return false };
-                retry = Some((after, from + 1));
-                (p, n) = (after, from + 1);
+                // The last `*` stands for one character more; those before it need not.
+                let Some((behind, end)) = star else { return false };
+                star = Some((behind, end + 1));
+                compared = behind;
+                matched = end + 1;
             }
         }
     }
-    pattern[p..].iter().all(|c| *c == '*')
+    pattern[compared..].iter().all(|left| *left == '*')
 }
 
 /// Adds the settings of another file to those of the files before it. Tables are merged, lists of tables are appended; every

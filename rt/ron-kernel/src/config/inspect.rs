@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::expect::{self, Fault};
 use super::form::Form;
+use super::include::INCLUDE;
 use super::path;
 use super::report::{Problem, Severity};
 use super::shape::{MAX_DEPTH, Shape};
@@ -29,7 +30,7 @@ impl<'s> Inspector<'s> {
     pub(crate) fn new(root: Shape<'s>, env_prefix: &'s str) -> Self {
         let mut known = Vec::new();
         root.visit("", MAX_DEPTH, &mut |path, _, _| {
-            if !path.contains(['[', '<', '"']) {
+            if !path.contains(['[', '<', '"']) && path != INCLUDE {
                 known.push(path.to_owned());
             }
         });
@@ -186,8 +187,11 @@ fn value_problem(node: &Node, at: &str, message: String, help: Option<String>) -
     }
 }
 
+/// What a variable or a flag may set here: all but the list of included files, which only a file has.
 fn nested_allowed(shape: &Shape<'_>, at: &str) -> String {
-    let allowed = allowed_here(&shape.keys());
+    let mut keys = shape.keys();
+    keys.retain(|key| !at.is_empty() || *key != INCLUDE);
+    let allowed = allowed_here(&keys);
     if at.is_empty() { allowed } else { format!("in `{at}`, {allowed}") }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_path_to_error::Segment;
@@ -16,7 +17,7 @@ use super::references::{self, Lookup, References};
 use super::report::{Problem, Report, Severity};
 use super::shape::Shape;
 use super::snapshot::{self, Contents, Places, Snapshot};
-use super::table::{Checks, DANGER_OK, Problems, Registered, Schema};
+use super::table::{Checks, DANGER_OK, Problems, Registered, Schema, Table};
 use super::tree::{Body, Node};
 
 /// Where a configuration comes from. Nothing is read from the system here, so that it can be given in a test.
@@ -71,12 +72,33 @@ impl Loader {
     /// # Errors
     /// A [`Report`] with at least one error. Warnings alone come with the [`Snapshot`].
     pub fn load(&self, sources: Sources) -> Result<Snapshot, Report> {
+        let (contents, report) = self.resolve(sources, false);
+        let is_error = |problem: &Problem| problem.severity == Severity::Error;
+        match contents {
+            Some(contents) if !report.problems().iter().any(is_error) => {
+                Ok(Snapshot::new(Contents { warnings: report, ..contents }))
+            }
+            _ => Err(report),
+        }
+    }
+
+    /// Resolves one table, although others may be wrong, for those who need to know no more. `None` if the table is wrong
+    /// itself. Of a file that is no TOML, what can be read of it counts.
+    #[must_use]
+    pub fn load_alone<T: Table>(&self, sources: Sources) -> Option<Arc<T>> {
+        let (contents, _) = self.resolve(sources, true);
+        contents?.tables.get(T::NAME).cloned()?.downcast().ok()
+    }
+
+    /// All tables that have no error, and everything that is wrong with the others. `None` if a file is no TOML, unless
+    /// `as_far_as_possible`.
+    fn resolve(&self, sources: Sources, as_far_as_possible: bool) -> (Option<Contents>, Report) {
         let root = self.schema.shape();
         let folders = sources.included.folders().to_vec();
         let files = FileLayers::parse(sources.file, sources.included, &root);
         let mut problems = files.problems.clone();
-        if !files.parsed {
-            return Err(Report::new(problems, |problems| files.shown(problems)));
+        if !files.parsed && !as_far_as_possible {
+            return (None, Report::new(problems, |problems| files.shown(problems)));
         }
         let mut references = References::new(sources.references.as_ref());
         let mut in_files = Node::empty();
@@ -110,13 +132,8 @@ impl Loader {
 
         let contents = self.read_tables(&merged, &root, &mut problems);
         references::hide(&references.filled, &mut problems);
-        let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
         let report = Report::new(problems, |problems| files.shown(problems));
-        if refused {
-            Err(report)
-        } else {
-            Ok(Snapshot::new(Contents { warnings: report, files: references.files, folders, ..contents }))
-        }
+        (Some(Contents { files: references.files, folders, ..contents }), report)
     }
 
     /// Reads and checks every table that has no error yet, so that one bad table does not hide another's problems.

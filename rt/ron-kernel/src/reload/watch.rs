@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -112,7 +113,7 @@ async fn watch(
         }
         tokio::select! {
             () = ctx.stopping() => return Ok(()),
-            news = next_change(&ctx.scope, look_at.as_ref(), &changed, &last_seen) => {
+            news = next_change(&ctx.scope, look_at.as_ref(), (&mut folders, &changed), &last_seen) => {
                 actor = "change of the file";
                 last_seen = Some(news);
             }
@@ -149,7 +150,7 @@ fn tell_callers(
 async fn next_change(
     scope: &Scope,
     look_at: Option<&LookAt>,
-    changed: &Changes,
+    (folders, changed): (&mut Folders, &Changes),
     last_seen: &Option<Contents>,
 ) -> Contents {
     loop {
@@ -159,6 +160,8 @@ async fn next_change(
         if last_seen.as_ref() != Some(&now) {
             return now;
         }
+        // A folder may have been replaced by one that holds the same.
+        folders.watch(&now);
     }
 }
 
@@ -173,11 +176,27 @@ fn tell(error: &notify::Error) {
     tracing::warn!(%error, "changes of the configuration file are not seen; SIGHUP still applies them");
 }
 
+/// A folder that is watched. The system watches the folder itself and not its name, which may be given to another one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct WatchedFolder {
+    /// Its device and inode; `None` if there is no such folder.
+    identity: Option<(u64, u64)>,
+    path: PathBuf,
+}
+
+impl WatchedFolder {
+    #[expect(clippy::disallowed_methods, reason = "once for each change")]
+    fn now(path: PathBuf) -> Self {
+        let identity = std::fs::metadata(&path).ok().map(|folder| (folder.dev(), folder.ino()));
+        Self { identity, path }
+    }
+}
+
 /// Watches the folders of the files, because editors and orchestrators replace files by renaming.
 struct Folders {
     /// `None` before the first folder, and where there are no watches left.
     watcher: Option<notify::RecommendedWatcher>,
-    watched: Vec<PathBuf>,
+    watched: Vec<WatchedFolder>,
     interest: Arc<Mutex<Interest>>,
     changed: Arc<Changes>,
 }
@@ -189,11 +208,13 @@ impl Folders {
 
     /// Watches the folders of what was seen, and no others.
     fn watch(&mut self, seen: &Contents) {
-        lock(&self.interest).follow(seen);
-        let here = |folder: &PathBuf| if folder.as_os_str().is_empty() { ".".into() } else { folder.clone() };
-        let mut wanted: Vec<PathBuf> = seen.folders.iter().map(here).collect();
+        let targets = lock(&self.interest).follow(seen);
+        let here = |folder: &Path| if folder.as_os_str().is_empty() { ".".into() } else { folder.to_owned() };
+        let targets = targets.iter().filter_map(|target| target.parent());
+        let folders = seen.folders.iter().map(PathBuf::as_path).chain(targets);
+        let mut wanted: Vec<_> = folders.map(here).map(WatchedFolder::now).collect();
         wanted.sort_unstable();
-        wanted.dedup();
+        wanted.dedup_by(|a, b| a.identity == b.identity && (a.identity.is_some() || a.path == b.path));
         if wanted == self.watched {
             return;
         }
@@ -204,7 +225,7 @@ impl Folders {
         self.changed.add();
     }
 
-    fn watcher_of(&self, folders: &[PathBuf]) -> notify::Result<notify::RecommendedWatcher> {
+    fn watcher_of(&self, folders: &[WatchedFolder]) -> notify::Result<notify::RecommendedWatcher> {
         let (interest, changed) = (Arc::clone(&self.interest), Arc::clone(&self.changed));
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| lock(&interest).has(&event)) {
@@ -213,7 +234,7 @@ impl Folders {
         })?;
         for folder in folders {
             // One that is gone does not keep the others from being watched.
-            let _ = watcher.watch(folder, RecursiveMode::NonRecursive).inspect_err(tell);
+            let _ = watcher.watch(&folder.path, RecursiveMode::NonRecursive).inspect_err(tell);
         }
         Ok(watcher)
     }
@@ -230,15 +251,18 @@ struct Interest {
 
 #[expect(clippy::disallowed_methods, reason = "the watcher's own thread, and once for each change")]
 impl Interest {
-    fn follow(&mut self, seen: &Contents) {
+    /// Follows the files that were seen. Returns those that are read in the end, if a file is a link.
+    fn follow(&mut self, seen: &Contents) -> Vec<PathBuf> {
         self.files = seen.files.iter().map(|(path, _)| path.clone()).collect();
-        self.find_names();
+        self.find_names()
     }
 
-    fn find_names(&mut self) {
-        let targets = self.files.iter().filter_map(|file| std::fs::canonicalize(file).ok());
-        let all = self.files.iter().cloned().chain(targets);
+    fn find_names(&mut self) -> Vec<PathBuf> {
+        let targets: Vec<PathBuf> =
+            self.files.iter().filter_map(|file| std::fs::canonicalize(file).ok()).collect();
+        let all = self.files.iter().chain(&targets);
         self.names = all.filter_map(|path| path.file_name().map(ToOwned::to_owned)).collect();
+        targets
     }
 
     fn has(&mut self, event: &notify::Event) -> bool {
@@ -294,5 +318,28 @@ mod tests {
         std::os::unix::fs::symlink("second", path("node.toml")).unwrap();
         assert!(interest.has(&Event::new(EventKind::Create(CreateKind::Any)).add_path(path("node.toml"))));
         assert!(interest.has(&written("second")) && !interest.has(&written("first")));
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_was_replaced_is_watched_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, changed) = (dir.path().join("conf.d"), Arc::new(Changes::default()));
+        let file = folder.join("a.toml");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let mut folders = Folders::new(Arc::clone(&changed));
+        folders.watch(&Contents::of_file(&file));
+        std::fs::rename(&folder, dir.path().join("old")).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&file, "").unwrap();
+        folders.watch(&Contents::of_file(&file));
+        let before = changed.count();
+        std::fs::write(&file, "new").unwrap();
+        let is_told = async {
+            while changed.count() == before {
+                changed.happened.notified().await
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), is_told).await.unwrap();
     }
 }

@@ -113,7 +113,7 @@ fn a_variable_or_flag_is_named_instead_of_a_line() {
     assert_snapshot!(load("", &env, &flags).unwrap_err(), @r#"
     error: unknown setting `colour`
     --> environment variable OMNIGATE_COLOUR
-     = help: allowed here: `node`, `gateway`, `include`
+     = help: allowed here: `node`, `gateway`
 
     error: unknown setting `gateway_max_conns`
     --> environment variable OMNIGATE_GATEWAY_MAX_CONNS

@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, Request, StatusCode,
+    HeaderMap, HeaderValue, Request, StatusCode,
     header::{HOST, RETRY_AFTER},
 };
 use http_body_util::{BodyExt, Limited};
@@ -27,6 +27,8 @@ use ron_transport::{
 
 /// The largest answer that is read; a chain of certificates has some 5 KiB.
 const MAX_ANSWER: usize = 256 * 1024;
+/// The longest wait that a CA is heard with, in seconds. The ACME library adds it to the time of day, which has an end.
+const MAX_WAIT: u64 = 30 * 24 * 3600;
 /// How long one request may take, from the dialling to the last byte of the answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -97,7 +99,8 @@ impl CaClient {
         let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let mut request = Request::from_parts(parts, Body::from(body));
         let conn = client::open(&url.endpoint, &self.resolver, self.tls.as_ref(), REQUEST_TIMEOUT).await?;
-        let (parts, body) = conn.send(&mut request, Arc::new(Once)).await?.into_parts();
+        let (mut parts, body) = conn.send(&mut request, Arc::new(Once)).await?.into_parts();
+        bound_wait(&mut parts.headers);
         let answer = Limited::new(body, MAX_ANSWER).collect().await.map_err(CaError::Body)?.to_bytes();
         if !parts.status.is_success() {
             let wait = wait_of(&parts.headers, self.clock.wall());
@@ -121,6 +124,14 @@ impl HttpClient for CaClient {
             let answer = client.clock.by(limit, client.exchange(request)).await;
             answer.unwrap_or(Err(CaError::Timeout)).map_err(|error| Error::Other(Box::new(error)))
         })
+    }
+}
+
+/// Has a CA that wants to be left alone for longer than [`MAX_WAIT`] say that instead.
+fn bound_wait(headers: &mut HeaderMap) {
+    let wanted = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
+    if wanted.is_some_and(|seconds| seconds > MAX_WAIT) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(MAX_WAIT));
     }
 }
 
@@ -152,5 +163,21 @@ mod tests {
             assert_eq!(wait_of(&headers, now), seconds, "{value}");
         }
         assert_eq!(wait_of(&HeaderMap::new(), now), 0);
+    }
+
+    #[test]
+    fn a_wait_that_the_clock_cannot_hold_is_shortened() {
+        let longest = MAX_WAIT.to_string();
+        for (value, expected) in [
+            ("5", "5"),
+            (longest.as_str(), longest.as_str()),
+            ("18446744073709551615", longest.as_str()),
+            ("99999999999999999999", "99999999999999999999"),
+            ("soon", "soon"),
+        ] {
+            let mut headers = HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]);
+            bound_wait(&mut headers);
+            assert_eq!(headers[RETRY_AFTER], expected, "a number that is none is no wait");
+        }
     }
 }

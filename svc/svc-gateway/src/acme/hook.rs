@@ -3,9 +3,10 @@
 use std::{process::Stdio, time::Duration};
 
 use ron_kernel::Clock;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::AsyncReadExt as _,
-    process::{ChildStderr, Command},
+    process::{Child, ChildStderr, Command},
 };
 
 use super::words;
@@ -31,7 +32,7 @@ pub(super) enum HookError {
         /// The start of what it wrote to standard error.
         words: String,
     },
-    /// It took too long, and was killed.
+    /// It took too long, and was killed with all that it had started.
     #[error("dns_hook {action} took longer than {limit:?}")]
     Timeout {
         /// The first argument: `add` or `remove`.
@@ -88,12 +89,15 @@ impl DnsHook {
         let mut command = Command::new(program);
         command.args(args).args([action, &record.name, &record.value]).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        // A group of its own, which can be ended together with all that the program has started.
+        command.process_group(0);
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(SETTINGS.as_bytes()) {
                 command.env_remove(name);
             }
         }
         let mut child = command.spawn().map_err(HookError::Start)?;
+        let group = Group::of(&child);
         let (mut said, errors) = (Vec::new(), child.stderr.take());
         let status = tokio::select! {
             biased;
@@ -101,12 +105,36 @@ impl DnsHook {
             // What it has started may go on, and have its standard error.
             status = child.wait() => status,
         };
+        group.has_ended();
         let status = status.map_err(HookError::Start)?;
         if status.success() {
             return Ok(());
         }
         let words = words::bounded(&String::from_utf8_lossy(&said));
         Err(HookError::Failed { action, status: status.to_string(), words })
+    }
+}
+
+/// The processes of a hook, which end when this is dropped before the hook has ended.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(leader: &Child) -> Self {
+        Self(leader.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+
+    /// The hook has ended by itself. What it has left running was meant to run on.
+    fn has_ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // They may have ended this moment.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 

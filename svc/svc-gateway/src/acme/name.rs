@@ -6,7 +6,7 @@ use ron_transport::tls::Inspected;
 
 use super::{
     renewer::AcmeStatus,
-    schedule::{Schedule, Validity},
+    schedule::{RETRY_LONGEST, Schedule, Validity},
     settings::AcmeSettings,
 };
 
@@ -27,6 +27,7 @@ pub(super) struct Name {
 impl Name {
     /// A name as the settings have it; `known` is what was known of it before, at the same CA.
     pub(super) fn following(known: Option<Self>, name: &str, settings: &AcmeSettings, now: Duration) -> Self {
+        let until = settings.waits.get(name).filter(|_| known.is_none()).copied();
         let mut name = known.unwrap_or_else(|| Self {
             name: name.to_owned(),
             certificate: None,
@@ -43,6 +44,12 @@ impl Name {
             certificate => name.certificate = certificate,
         }
         name.schedule.hurry();
+        // Beyond that, the clock was wrong.
+        if let Some(until) = until.filter(|until| (now..now + RETRY_LONGEST * 2).contains(until)) {
+            let wait = humantime::format_duration(Duration::from_secs((until - now).as_secs()));
+            tracing::info!(name = name.name, %wait, "the CA is not asked before, because the last attempt failed");
+            name.schedule.hold_back(until);
+        }
         name.suggestion_due = now;
         name
     }

@@ -25,6 +25,10 @@ use crate::config::{AcmeChallenge, AcmeConfig};
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a whole order may take, besides the runs of a hook.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(600);
+/// The most authorizations of an order, which is for one name.
+const MAX_AUTHORIZATIONS: usize = 8;
+/// The longest token of a challenge, in bytes.
+const MAX_TOKEN: usize = 256;
 /// How often the CA is asked how far it is: at first soon, then less and less often.
 const POLL: RetryPolicy =
     RetryPolicy::new().initial_delay(Duration::from_millis(250)).backoff(1.5).timeout(CHECK_TIMEOUT);
@@ -52,9 +56,12 @@ pub(super) enum OrderError {
     /// The operator's program failed.
     #[error(transparent)]
     Hook(#[from] HookError),
-    /// The result cannot be kept.
+    /// The folder of the CA cannot be used.
     #[error("{0}")]
     Store(#[from] AcmeStoreError),
+    /// What the CA has issued cannot be kept. It counts what it issues, so this is no reason to ask again soon.
+    #[error("{0}")]
+    NotKept(AcmeStoreError),
     /// The blocking pool is not available.
     #[error(transparent)]
     Blocking(#[from] BlockingError),
@@ -90,7 +97,6 @@ impl OrderError {
             Self::Refused(problem) if problem.is("rateLimited") => Failure::RateLimited,
             Self::Unreachable(CaError::Status(status)) if status.as_u16() == 429 => Failure::RateLimited,
             Self::Refused(problem) if problem.is("serverInternal") => Failure::Outage,
-            Self::Store(AcmeStoreError::Unusable(_)) => Failure::Refused,
             Self::Unreachable(_) | Self::Blocking(_) | Self::Store(_) => Failure::Outage,
             _ => Failure::Refused,
         }
@@ -144,15 +150,49 @@ impl Ca {
                 Err(error) if error.is_unknown_account() => {
                     tracing::warn!("the CA no longer knows the account: a new one is created");
                 }
-                other => return other.map(|(account, _)| account),
+                known => {
+                    let (account, _) = known?;
+                    self.tell_contact(&account).await;
+                    return Ok(account);
+                }
             }
         }
         self.new_account().await
     }
 
+    /// Has the CA know the e-mail address that is configured, if that is another than it was told last. A CA that does not
+    /// take it issues certificates all the same.
+    async fn tell_contact(&self, account: &Account) {
+        let store = self.store.clone();
+        let told = self.blocking.run("read contact", move || store.contact()).await;
+        let contact = self.contact();
+        if told.is_ok_and(|told| told.as_ref() == Some(&contact)) {
+            return;
+        }
+        match account.update_contacts(&listed(&contact)).await.map_err(OrderError::from) {
+            Ok(()) => self.keep_contact().await,
+            Err(error) => tracing::warn!(%error, "the CA was not told the new e-mail address"),
+        }
+    }
+
+    /// Where the CA may reach the operator, as it is told; empty for nowhere.
+    fn contact(&self) -> String {
+        if self.config.email.is_empty() { String::new() } else { format!("mailto:{}", self.config.email) }
+    }
+
+    /// Remembers what the CA was told. If that fails, it is told again.
+    async fn keep_contact(&self) {
+        let (store, contact) = (self.store.clone(), self.contact());
+        let kept = self.blocking.run("keep contact", move || store.put_contact(&contact)).await;
+        let kept = kept.map_err(OrderError::from).and_then(|kept| kept.map_err(OrderError::from));
+        if let Err(error) = kept {
+            tracing::warn!(%error, "the CA will be told the e-mail address again");
+        }
+    }
+
     async fn new_account(&self) -> Result<Account, OrderError> {
-        let contact = format!("mailto:{}", self.config.email);
-        let contact = if self.config.email.is_empty() { Vec::new() } else { vec![contact.as_str()] };
+        let contact = self.contact();
+        let contact = listed(&contact);
         let wanted =
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let bound = self.config.hmac_key().filter(|_| !self.config.eab_key_id.is_empty());
@@ -161,6 +201,7 @@ impl Ca {
         let (account, credentials) = builder.create(&wanted, self.directory(), bound.as_ref()).await?;
         let (store, key) = (self.store.clone(), credentials.private_key().clone_key());
         self.blocking.run("keep account key", move || store.put_account_key(&key)).await??;
+        self.keep_contact().await;
         Ok(account)
     }
 
@@ -170,10 +211,23 @@ impl Ca {
         self.blocking.run("read certificate", move || store.certificate(&name)).await
     }
 
+    /// Makes sure that a certificate could be kept.
+    pub(super) async fn check_room(&self) -> Result<(), OrderError> {
+        let store = self.store.clone();
+        Ok(self.blocking.run("look for room", move || store.check_room()).await??)
+    }
+
+    /// Remembers until when the CA is not asked for a name.
+    pub(super) async fn keep_wait(&self, name: &str, until: Duration) -> Result<(), OrderError> {
+        let (store, name) = (self.store.clone(), name.to_owned());
+        Ok(self.blocking.run("keep wait", move || store.put_wait(&name, until)).await??)
+    }
+
     /// Keeps a chain and its key for a name, if they can be served.
     pub(super) async fn keep(&self, name: &str, pem: String) -> Result<Inspected, OrderError> {
         let (store, name) = (self.store.clone(), name.to_owned());
-        Ok(self.blocking.run("keep certificate", move || store.put_certificate(&name, &pem)).await??)
+        let kept = self.blocking.run("keep certificate", move || store.put_certificate(&name, &pem)).await?;
+        kept.map_err(OrderError::NotKept)
     }
 
     fn directory(&self) -> String {
@@ -209,7 +263,9 @@ impl Ca {
     ) -> Result<String, OrderError> {
         let mut order = new_order(account, name, replaces).await?;
         let mut authorizations = order.authorizations();
+        let mut left = MAX_AUTHORIZATIONS;
         while let Some(authorization) = authorizations.next().await {
+            left = left.checked_sub(1).ok_or(Error::Str("an order with too many authorizations"))?;
             let mut authorization = authorization?;
             if authorization.status == AuthorizationStatus::Valid {
                 continue;
@@ -252,6 +308,9 @@ impl Ca {
     ) -> Result<(), OrderError> {
         let answer = challenge.key_authorization();
         match self.config.challenge {
+            AcmeChallenge::Http01 if !is_token(&challenge.token) => {
+                return Err(OrderError::Answer("its token is none".to_owned()));
+            }
             AcmeChallenge::Http01 => {
                 placed.found.push(self.answers.put_token(&challenge.token, answer.as_str()));
             }
@@ -268,6 +327,17 @@ impl Ca {
         }
         Ok(())
     }
+}
+
+/// The addresses of an account: one or none.
+fn listed(contact: &str) -> Vec<&str> {
+    Some(contact).filter(|contact| !contact.is_empty()).into_iter().collect()
+}
+
+/// Whether a text can be the token of a challenge, which becomes a part of a URL (RFC 8555, section 8.3).
+fn is_token(text: &str) -> bool {
+    let is_base64url = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=MAX_TOKEN).contains(&text.len()) && text.bytes().all(is_base64url)
 }
 
 /// A new order for a name. If the CA does not like what it replaces, it replaces nothing.

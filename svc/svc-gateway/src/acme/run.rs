@@ -18,13 +18,14 @@ use super::{
     name::{Name, validity},
     order::{Ca, OrderError, identifier},
     renewer::Following,
-    schedule::Failure,
+    schedule::{self, Failure},
     settings::AcmeSettings,
-    store::Lock,
 };
 
 /// How often the schedule is looked at, at least: somebody may have set the machine's clock.
 const LOOK: Duration = Duration::from_secs(60);
+/// How soon after a certificate the next one is obtained for the same name, however short-lived it is.
+const AGAIN_SOONEST: Duration = Duration::from_secs(10);
 /// How soon to look again while another process orders.
 const LOCKED: Duration = Duration::from_secs(10);
 /// How often the CA is asked when it suggests to renew (RFC 9773), whatever it says of that itself.
@@ -104,10 +105,11 @@ impl Run {
 
     /// What is to be done next, and in how long.
     fn next(&self, now: Duration) -> (Duration, Option<Work>) {
-        let obtain = self.names.iter().enumerate().map(|(at, name)| (name.schedule.due(), Work::Obtain(at)));
+        let obtain = schedule::first(self.names.iter().map(|name| &name.schedule));
+        let obtain = obtain.map(|at| (self.names[at].schedule.due(), Work::Obtain(at)));
         let certified = self.names.iter().enumerate().filter(|(_, name)| name.certificate.is_some());
         let ask = certified.map(|(at, name)| (name.suggestion_due, Work::AskSuggestion(at)));
-        let next = obtain.chain(ask).min_by_key(|(due, _)| *due);
+        let next = obtain.into_iter().chain(ask).min_by_key(|(due, _)| *due);
         next.map_or((LOOK, None), |(due, work)| (due.saturating_sub(now), Some(work)))
     }
 
@@ -169,6 +171,18 @@ impl Run {
         if let Err(error) = done {
             self.is_installed = false;
             tracing::warn!(error, "certificates could not be put into use; the old ones stay in use");
+            self.replace_damaged().await;
+        }
+    }
+
+    /// Has certificates replaced that were kept and cannot be read any more: one of them keeps all from being put into use.
+    async fn replace_damaged(&mut self) {
+        let (Some(ca), now) = (&self.ca, self.scope.clock().wall()) else { return };
+        for name in self.names.iter_mut().filter(|name| name.certificate.is_some()) {
+            if let Ok(Err(error)) = ca.kept(&name.name).await {
+                tracing::warn!(name = name.name, %error, "a kept certificate is replaced");
+                name.schedule.hasten(now);
+            }
         }
     }
 
@@ -185,29 +199,37 @@ impl Run {
             }
             Err(error) => return self.note_failure(at, &error),
         };
-        match self.obtain(at, &following.settings, lock).await {
+        match self.obtain(at, &following.settings).await {
             Ok(certificate) => {
                 self.attempts.issued.inc();
                 let expires =
                     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + certificate.not_after);
                 self.names[at].adopt(certificate, following.settings.renew_before());
                 // Not at once: a CA that suggests to renew all that it issues would be asked all the time.
-                self.names[at].suggestion_due = self.scope.clock().wall() + SUGGESTION_SOONEST;
+                let now = self.scope.clock().wall();
+                self.names[at].suggestion_due = now + SUGGESTION_SOONEST;
+                self.names[at].schedule.hold_back(now + AGAIN_SOONEST);
                 tracing::info!(name = self.names[at].name, %expires, "certificate obtained");
                 self.is_installed = false;
             }
-            Err(error) => self.note_failure(at, &error),
+            Err(error) => {
+                self.note_failure(at, &error);
+                self.keep_wait(at).await;
+            }
+        }
+        drop(lock);
+    }
+
+    /// Remembers until when the CA is not asked for a name, also by a process after this one. The folder must be locked.
+    async fn keep_wait(&self, at: usize) {
+        let (Some(ca), name) = (&self.ca, &self.names[at]) else { return };
+        if let Err(error) = ca.keep_wait(&name.name, name.schedule.soonest()).await {
+            tracing::debug!(name = name.name, %error, "a failure is not remembered");
         }
     }
 
-    /// A certificate for a name: one that another process has put into the store, or a new one. The folder is locked
-    /// meanwhile.
-    async fn obtain(
-        &mut self,
-        at: usize,
-        settings: &AcmeSettings,
-        _lock: Lock,
-    ) -> Result<Inspected, OrderError> {
+    /// A certificate for a name: one that another process has put into the store, or a new one. The folder must be locked.
+    async fn obtain(&mut self, at: usize, settings: &AcmeSettings) -> Result<Inspected, OrderError> {
         let Some(ca) = &self.ca else { return Err(OrderError::Timeout) };
         // What it asked for before is no answer to this.
         let _ = ca.client.take_retry_after();
@@ -218,6 +240,7 @@ impl Run {
                 return Ok(kept);
             }
         }
+        ca.check_room().await?;
         let account = match self.account.take() {
             Some(account) => account,
             None => ca.account().await?,

@@ -14,7 +14,7 @@ const REFUSED_FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest such wait.
 const REFUSED_LONGEST: Duration = Duration::from_secs(6 * 3600);
 /// The longest that a CA is believed that it wants to be left alone.
-const RETRY_LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const RETRY_LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Waits differ by up to a tenth, so that nodes that failed together do not ask together.
 const JITTER: f64 = 0.1;
 
@@ -67,6 +67,11 @@ impl Schedule {
     /// The time of the next attempt.
     pub(super) fn due(&self) -> Duration {
         self.due.max(self.not_before)
+    }
+
+    /// The time before which not even an operator has the CA asked, after a failure.
+    pub(super) fn soonest(&self) -> Duration {
+        self.soonest.max(self.not_before)
     }
 
     /// Attempts that failed since the last success.
@@ -122,10 +127,24 @@ impl Schedule {
         }
     }
 
+    /// The certificate is needed now, unless attempts have failed already.
+    pub(super) fn hasten(&mut self, now: Duration) {
+        if self.failures == 0 {
+            self.due = self.due.min(now);
+        }
+    }
+
     /// The CA cannot be reached: nobody else asks it before `until` either.
     pub(super) fn hold_back(&mut self, until: Duration) {
         self.due = self.due.max(until);
     }
+}
+
+/// The position of the name that is asked for next. Of those that are due together, the one that has failed less often comes
+/// first: what fails for one name alone must not keep the others from ever being tried.
+pub(super) fn first<'s>(schedules: impl Iterator<Item = &'s Schedule>) -> Option<usize> {
+    let keyed = schedules.enumerate().map(|(at, schedule)| ((schedule.due(), schedule.failures), at));
+    keyed.min().map(|(_, at)| at)
 }
 
 #[cfg(test)]
@@ -137,6 +156,21 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     const NINETY_DAYS: Validity =
         Validity { not_before: Duration::ZERO, not_after: Duration::from_secs(90 * 86_400) };
+
+    #[test]
+    fn a_name_that_keeps_failing_does_not_keep_the_others_waiting() {
+        let mut names = [Schedule::at_once(DAY), Schedule::at_once(DAY), Schedule::at_once(DAY)];
+        let mut tried = Vec::new();
+        for _ in 0..6 {
+            let at = first(names.iter()).unwrap_or_default();
+            tried.push(at);
+            let now = names[at].due();
+            names[at].failed(now, Failure::Outage, None, 0.5);
+            let next = names[at].due();
+            names.iter_mut().for_each(|name| name.hold_back(next));
+        }
+        assert_eq!(tried, [0, 1, 2, 0, 1, 2]);
+    }
 
     #[test]
     fn a_certificate_is_renewed_a_third_of_its_lifetime_before_its_end() {

@@ -41,6 +41,8 @@ pub struct AcmeSettings {
     pub(super) ca_tls: ClientTls,
     /// The certificates that were kept when this was loaded, by name.
     pub(super) kept: BTreeMap<String, Inspected>,
+    /// Until when the CA is not asked, after failures of a process before this one, by name, as Unix time.
+    pub(super) waits: BTreeMap<String, Duration>,
     tls: TlsConfig,
 }
 
@@ -66,7 +68,9 @@ impl AcmeSettings {
                 Err(error) => tracing::warn!(name, %error, "a kept certificate cannot be used"),
             }
         }
-        Ok(Some(Self { config: config.acme.clone(), names, store, ca_tls, kept, tls: config.tls.clone() }))
+        let waits = names.iter().filter_map(|name| Some((name.clone(), store.wait(name)?))).collect();
+        let (acme, tls) = (config.acme.clone(), config.tls.clone());
+        Ok(Some(Self { config: acme, names, store, ca_tls, kept, waits, tls }))
     }
 
     /// Makes sure that the CA could be asked, without writing anything. Blocking.

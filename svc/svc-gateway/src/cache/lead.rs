@@ -72,6 +72,8 @@ impl Passage<'_> {
         deadline: Deadline,
     ) -> Result<Absorbed, Refusal> {
         let caller = self.authorize(caller, route, request)?;
+        let interim = self.interim(route, request);
+        self.make_onward(&caller, route, request, None)?;
         let (_waits, audience) = (lead.flight.follow(), lead.flight.audience());
         fetch.flight = Some(lead.flight);
         let mut holding = self.proxy.transfers.hold(
@@ -80,8 +82,7 @@ impl Passage<'_> {
             self.proxy.door.slow_after(),
             self.policy.max_streams,
         );
-        holding.tells(self.interim(route, request));
-        self.make_onward(&caller, route, request, None);
+        holding.tells(interim);
         let (cache, route) = (Arc::clone(cache), Arc::clone(route));
         let (upstream, request) = (Arc::clone(&share.upstream), std::mem::take(request));
         let errand =

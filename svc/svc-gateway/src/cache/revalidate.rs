@@ -11,7 +11,7 @@ use ron_kernel::{
     topology::{ChildSpec, Plane, Stage},
 };
 use ron_transport::{Body, Request};
-use types::Deadline;
+use types::{Deadline, Refusal};
 
 use super::{
     Entry, ResponseCache, RouteCache,
@@ -94,7 +94,8 @@ impl Passage<'_> {
             why: Forwarded::Stale,
             forwarded_status: None,
         };
-        let (mut request, validates) = self.validation(route, caller, request, entry);
+        // A path that cannot be rewritten has never been answered, so nothing is stored of it.
+        let Ok((mut request, validates)) = self.validation(route, caller, request, entry) else { return };
         let fetch = Fetch { validates, ..fetch };
         let (cache, route) = (Arc::clone(cache), Arc::clone(route));
         let (upstream, clock) = (Arc::clone(&split.next().upstream), self.proxy.shared.clock);
@@ -139,7 +140,7 @@ impl Passage<'_> {
         caller: &Caller,
         request: &Request,
         entry: &Entry,
-    ) -> (Request, bool) {
+    ) -> Result<(Request, bool), Refusal> {
         let mut copy = Request::new(Body::empty());
         *copy.uri_mut() = request.uri().clone();
         *copy.headers_mut() = request.headers().clone();
@@ -150,7 +151,7 @@ impl Passage<'_> {
             }
         }
         let validates = put_conditions(copy.headers_mut(), entry);
-        self.make_onward(caller, route, &mut copy, None);
-        (copy, validates)
+        self.make_onward(caller, route, &mut copy, None)?;
+        Ok((copy, validates))
     }
 }

@@ -40,7 +40,7 @@ pub struct AcmeConfig {
     pub agree_tos: bool,
     /// The CA: `letsencrypt`, `letsencrypt-staging` for tests, or the URL of another CA's directory.
     pub directory: String,
-    /// The address at which the CA may reach you; empty for none. It is sent when the account is created.
+    /// The address at which the CA may reach you; empty for none. It is sent when the account is created, and when it changes.
     pub email: String,
     /// The DNS names, each with a certificate of its own, 100 at most; `*.example.org` needs `dns-01`. Empty for the
     /// exact host names of the routes.

@@ -25,9 +25,13 @@ pub struct MirrorConfig {
     #[serde(default = "small")]
     pub max_body_bytes: ByteSize,
     /// The maximum number of copies in progress; further requests are not copied until one has finished. 4096 at
-    /// most. Takes at most this times `max_body_bytes` of memory.
+    /// most, and half of the upstream's `max_conns`. Takes at most this times `max_body_bytes` of memory.
     #[serde(default = "some")]
     pub max_inflight: u32,
+    /// Whether copies keep what authenticates a request: `Authorization`, `Cookie`, the fields that the route's
+    /// `request_headers` set or add, and those that `forward_auth` copies.
+    #[serde(default)]
+    pub credentials: bool,
 }
 
 fn all() -> f64 {

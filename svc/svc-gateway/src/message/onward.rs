@@ -13,7 +13,7 @@ use super::{
     fields::{Field, Fields},
     survey::tokens,
 };
-use crate::{client_addr::Client, router::Rewrite, trace::Trace};
+use crate::{client_addr::Client, trace::Trace};
 
 /// What a request's way through the gateway adds to it.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,6 @@ pub(crate) struct Onward<'a> {
     pub(crate) survey: &'a Survey,
     pub(crate) client: &'a Client,
     pub(crate) trace: &'a Trace,
-    pub(crate) rewrite: Option<&'a Rewrite>,
     pub(crate) rules: &'a HeaderRules,
     /// Fields that the client must not imitate.
     pub(crate) guarded: &'a GuardedFields,
@@ -52,9 +51,6 @@ pub(crate) fn onward(request: &mut Request, way: &Onward<'_>) {
     way.guarded.remove_alike(headers, survey.has_odd_names);
     headers.reserve(USUALLY_ADDED);
     to_origin_form(request, survey);
-    if let Some(rewrite) = way.rewrite {
-        rewrite.apply(request.uri_mut());
-    }
     *request.version_mut() = Version::HTTP_11;
     frame_body(request, survey);
     let headers = request.headers_mut();

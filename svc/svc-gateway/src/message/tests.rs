@@ -7,16 +7,15 @@ use ron_transport::{Body, ConnInfo, Request, proxy_protocol::TrustedSources, str
 use types::{Reason, Refusal};
 
 use super::{GuardedFields, HeaderRules, Onward, Survey, back, onward, upgrade_wanted};
-use crate::{client_addr::Client, router::Rewrite, trace::Tracer};
+use crate::{client_addr::Client, trace::Tracer};
 
 /// What the upstream sees of a request.
 fn passed(request: Request) -> Result<Request, Refusal> {
-    passed_with(request, None, &HeaderRules::default(), &[])
+    passed_with(request, &HeaderRules::default(), &[])
 }
 
 fn passed_with(
     mut request: Request,
-    rewrite: Option<&Rewrite>,
     rules: &HeaderRules,
     upgrades: &[HeaderValue],
 ) -> Result<Request, Refusal> {
@@ -28,7 +27,7 @@ fn passed_with(
     let upgrade = upgrade_wanted(&request, &survey, upgrades);
     let (survey, client, trace) = (&survey, &client, &trace);
     let (guarded, tenant) = (&GuardedFields::new(rules.guarded(), Box::default()), None);
-    onward(&mut request, &Onward { survey, client, trace, rewrite, rules, guarded, tenant, upgrade });
+    onward(&mut request, &Onward { survey, client, trace, rules, guarded, tenant, upgrade });
     Ok(request)
 }
 
@@ -190,8 +189,8 @@ fn a_routes_changes_are_made_last() {
     let (rules, flaws) = HeaderRules::new(&config);
     assert_eq!(flaws, []);
     let request = asked(&[("host", "a"), ("accept", "*/*")]);
-    let request = passed_with(request, Some(&Rewrite::new("/x", "/y")), &rules, &[]).unwrap();
-    assert_eq!((request.uri().path(), left(&request)), ("/y", vec![]));
+    let request = passed_with(request, &rules, &[]).unwrap();
+    assert!(left(&request).is_empty());
     assert_eq!(request.headers()["x-forwarded-proto"], "https");
 }
 
@@ -201,7 +200,7 @@ const WISH: [(&str, &str); 3] =
 #[test]
 fn a_protocol_may_be_changed_where_the_route_allows_it() {
     let allowed = [HeaderValue::from_static("websocket")];
-    let pass = |request, allowed: &[_]| passed_with(request, None, &HeaderRules::default(), allowed).unwrap();
+    let pass = |request, allowed: &[_]| passed_with(request, &HeaderRules::default(), allowed).unwrap();
     assert_eq!(left(&pass(asked(&WISH), &allowed)), [("connection", "upgrade"), ("upgrade", "websocket")]);
     assert_eq!(left(&pass(asked(&WISH), &[])), []);
     let mut post = asked(&WISH);

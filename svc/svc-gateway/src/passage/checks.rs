@@ -10,10 +10,9 @@ use types::{Deadline, Reason, Refusal};
 use super::Passage;
 use crate::{
     basic_auth::{self, BasicAuth},
-    caller::Caller,
     config::RateBy,
     forward_auth::ForwardAuth,
-    message::{self, HeaderRules, Onward},
+    message::{self, HeaderRules},
     quotas,
     router::Route,
     transfer::Holding,
@@ -43,16 +42,14 @@ pub(super) enum Decision {
 }
 
 impl Passage<'_> {
-    /// The rate of the route itself, if it has one. What it refuses counts towards the rate of its client.
+    /// The rate of the route itself, if it has one. It comes after the rates of the client: what a client sends beyond its own
+    /// takes nothing from what all clients share.
     pub(super) fn charge_route(&mut self, route: &Route) -> Result<(), Refusal> {
         let Some(limit) = &route.rate else { return Ok(()) };
         let client = (limit.by == RateBy::Client).then_some(self.client.key);
         let bucket = self.proxy.shared.of_route(&route.label, client, self.began);
-        let charged = self.charged(quotas::charge_route(limit.rate, &bucket, self.began));
-        if charged.is_err() {
-            self.charge_client()?;
-        }
-        charged
+        let bucket = bucket.as_ref().unwrap_or(&limit.other);
+        self.charged(quotas::charge_route(limit.rate, bucket, self.began))
     }
 
     /// Has a request copied that is about to be sent, if its route has a mirror. Streams are not copied.
@@ -101,29 +98,5 @@ impl Passage<'_> {
         holding.is_at(sent.pool);
         message::back(&mut answer, &HeaderRules::default(), None)?;
         Ok(Decision::Denied(answer))
-    }
-
-    /// The question about a request: what its client sent, and nothing that the route adds for its own server.
-    pub(super) fn question(
-        &self,
-        auth: &ForwardAuth,
-        caller: &Caller,
-        route: &Route,
-        request: &Request,
-    ) -> Request {
-        let mut asked = Request::new(Body::empty());
-        *asked.method_mut() = request.method().clone();
-        *asked.uri_mut() = request.uri().clone();
-        *asked.headers_mut() = request.headers().clone();
-        caller.hide_credential(asked.headers_mut());
-        let (survey, client, trace, tenant) =
-            (&self.survey, &self.client, self.trace, caller.tenant_field.as_ref());
-        let (rules, guarded) = (&HeaderRules::default(), &route.guarded);
-        let way = Onward { survey, client, trace, rewrite: None, rules, guarded, tenant, upgrade: None };
-        message::onward(&mut asked, &way);
-        if let (Some(basic), Some(user)) = (&route.basic_auth, &self.user) {
-            basic.tell(user, asked.headers_mut());
-        }
-        auth.question(ForwardAuth::note(request), std::mem::take(asked.headers_mut()))
     }
 }

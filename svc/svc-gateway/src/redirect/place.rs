@@ -65,7 +65,8 @@ impl Place {
         Ok(Self { parts, segments: Segments::of(route).count(), pattern: pattern.cloned() })
     }
 
-    /// The place for one request; `None` if it depends on the host, and the request does not say which it is for.
+    /// The place for one request; `None` if it depends on the host, and the request does not say which it is for, or on a group,
+    /// and the path is too long to look for that.
     pub(super) fn of(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let mut place = String::new();
         for part in &self.parts {
@@ -74,7 +75,7 @@ impl Place {
                 Part::Host => place.push_str(sound_host(uri, headers)?),
                 Part::Path => place.push_str(path_of(uri)),
                 Part::Rest => place.push_str(self.rest(path_of(uri))),
-                Part::Group(group) => self.push_group(&mut place, path_of(uri), *group),
+                Part::Group(group) => self.push_group(&mut place, path_of(uri), *group)?,
                 Part::Query => {
                     if let Some(query) = uri.query() {
                         place.push('?');
@@ -86,11 +87,11 @@ impl Place {
         Some(if place.starts_with('/') { one_slash(place) } else { place })
     }
 
-    fn push_group(&self, place: &mut String, path: &str, group: usize) {
+    fn push_group(&self, place: &mut String, path: &str, group: usize) -> Option<()> {
         let text = normal(path);
-        if let Some(captures) = self.pattern.as_ref().and_then(|pattern| pattern.captures(&text)) {
-            push_capture(place, &captures, &text, group);
-        }
+        let captures = self.pattern.as_ref()?.captures(&text)?;
+        push_capture(place, &captures, &text, group);
+        Some(())
     }
 
     /// What follows the route's path.

@@ -7,6 +7,9 @@ pub(crate) use httprules::host::is_sound;
 
 use super::pattern::Pattern;
 
+/// The longest name of a host, in bytes.
+const MAX_HOST: usize = 255;
+
 /// The host a request is for, without port and final dot; `None` if it does not say.
 pub(crate) fn of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let host = match uri.host() {
@@ -38,7 +41,10 @@ impl HostPattern {
     pub(crate) fn covers(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
-            Self::Matching(pattern) => pattern.is_match(host.as_bytes()),
+            // No name of a host is longer, and short texts are always compared.
+            Self::Matching(pattern) => {
+                host.len() <= MAX_HOST && pattern.is_match(host.as_bytes()) == Ok(true)
+            }
             Self::Wildcard(suffix) => {
                 host.find('.').is_some_and(|dot| dot > 0 && host[dot..].eq_ignore_ascii_case(suffix))
             }

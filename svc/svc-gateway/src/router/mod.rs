@@ -14,7 +14,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
-use quota::Rate;
+use quota::{Bucket, Rate};
 use ron_kernel::metrics::RouteMetrics;
 use ron_transport::Request;
 use types::{Reason, Refusal};
@@ -88,10 +88,13 @@ pub(crate) struct Route {
 }
 
 /// How many requests a route takes, and whose are counted together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RouteRate {
     pub(crate) rate: Rate,
     pub(crate) by: RateBy,
+    /// The allowance of clients that there is no more room for. Of this route alone: on another one, with a quicker rate, what
+    /// it takes would be owed for longer.
+    pub(crate) other: Arc<Bucket>,
 }
 
 /// Who answers the requests of a route.
@@ -162,7 +165,10 @@ impl Route {
             forward_auth,
             browser: Browser::new(config).map(Box::new),
             mirror: None,
-            rate: config.rate.as_ref().and_then(|rate| Some(RouteRate { rate: rate.rate()?, by: rate.by })),
+            rate: config
+                .rate
+                .as_ref()
+                .and_then(|rate| Some(RouteRate { rate: rate.rate()?, by: rate.by, other: Arc::default() })),
         }
     }
 
@@ -214,6 +220,8 @@ pub(crate) enum Miss {
     Ambiguous(&'static str),
     /// Routes are chosen by a field that has several values, or that servers do not get.
     UnclearField(HeaderName),
+    /// It takes too long to compare it with the regular expressions of routes.
+    TooCostly,
     /// There is none for its path.
     NotFound,
     /// There are some for its path, but only for these methods: the value of `Allow`.
@@ -244,6 +252,7 @@ impl Router {
             Lookup::Found(index) => Ok(&self.routes[index]),
             Lookup::MethodNotAllowed(allow) => Err(Miss::MethodNotAllowed(allow)),
             Lookup::NotFound => Err(Miss::NotFound),
+            Lookup::TooCostly => Err(Miss::TooCostly),
         }
     }
 
@@ -257,7 +266,7 @@ impl Miss {
     pub(crate) fn allow(&self) -> Option<&HeaderValue> {
         match self {
             Self::MethodNotAllowed(allow) => Some(allow),
-            Self::Ambiguous(_) | Self::UnclearField(_) | Self::NotFound => None,
+            Self::Ambiguous(_) | Self::UnclearField(_) | Self::TooCostly | Self::NotFound => None,
         }
     }
 
@@ -268,6 +277,10 @@ impl Miss {
             Self::UnclearField(name) => Refusal::new(
                 Reason::Malformed,
                 format!("{name} decides about the route: it is said once, and not named by Connection"),
+            ),
+            Self::TooCostly => Refusal::new(
+                Reason::Malformed,
+                "the path or a field is too long to be compared with the expressions of routes",
             ),
             Self::NotFound => Refusal::new(
                 Reason::NotFound,

@@ -2,7 +2,10 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header::COOKIE};
 
-use super::{host::HostPattern, path::normal, pattern::Pattern};
+use super::{
+    host::HostPattern,
+    pattern::{Pattern, TooCostly},
+};
 use crate::{
     config::{Flaw, HeaderWanted, RouteConfig},
     message::{is_several, joined_cookies},
@@ -135,23 +138,36 @@ impl Narrowing {
         compared.map(|(name, _)| name).find(|name| **name != COOKIE && is_several(headers, name))
     }
 
-    /// Whether the path is one that it is for, beyond its prefix. Costs nothing without a regular expression.
-    pub(super) fn fits_path(&self, path: &str) -> bool {
-        self.path.as_ref().is_none_or(|pattern| pattern.is_match(&normal(path)))
+    /// Whether the path is one that it is for, beyond its prefix. `normal` is asked for the path as it is compared only if
+    /// there is a regular expression.
+    ///
+    /// # Errors
+    /// [`TooCostly`], as all comparisons with a regular expression.
+    pub(super) fn fits_path<'p>(&self, normal: impl FnOnce() -> &'p [u8]) -> Result<bool, TooCostly> {
+        self.path.as_ref().map_or(Ok(true), |pattern| pattern.is_match(normal()))
     }
 
-    pub(super) fn fits(&self, headers: &HeaderMap) -> bool {
-        self.fields.iter().all(|(name, wanted)| match wanted {
-            Wanted::Present(present) => headers.contains_key(name) == *present,
-            Wanted::Value(value) if *name == COOKIE => joined_cookies(headers) == value.as_bytes(),
-            Wanted::Value(value) => headers.get_all(name).iter().eq([value]),
-            Wanted::Matching(pattern) if *name == COOKIE => {
-                headers.contains_key(name) && pattern.is_match(&joined_cookies(headers))
+    /// Whether the header fields are as it asks for.
+    ///
+    /// # Errors
+    /// [`TooCostly`], as all comparisons with a regular expression.
+    pub(super) fn fits(&self, headers: &HeaderMap) -> Result<bool, TooCostly> {
+        for (name, wanted) in &self.fields {
+            let fits = match wanted {
+                Wanted::Present(present) => headers.contains_key(name) == *present,
+                Wanted::Value(value) if *name == COOKIE => joined_cookies(headers) == value.as_bytes(),
+                Wanted::Value(value) => headers.get_all(name).iter().eq([value]),
+                Wanted::Matching(pattern) => match headers.get(name) {
+                    None => false,
+                    Some(_) if *name == COOKIE => pattern.is_match(&joined_cookies(headers))?,
+                    Some(value) => pattern.is_match(value.as_bytes())?,
+                },
+            };
+            if !fits {
+                return Ok(false);
             }
-            Wanted::Matching(pattern) => {
-                headers.get(name).is_some_and(|value| pattern.is_match(value.as_bytes()))
-            }
-        })
+        }
+        Ok(true)
     }
 
     /// Whether, on the same path, it comes before `later` and takes all that `later` would.

@@ -3,9 +3,35 @@
 //! A tree of segments, walked down as far as the path goes and up again until a route fits. Nothing is allocated, and the
 //! time depends on the depth of the routes, not on their number or the length of the path.
 
+use std::{
+    borrow::Cow,
+    cell::{Cell, OnceCell},
+};
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::{host::HostPattern, narrowing::Narrowing, path::Segments};
+use super::{
+    host::HostPattern,
+    narrowing::Narrowing,
+    path::{Segments, normal},
+    pattern::TooCostly,
+};
+
+/// What regular expressions are compared with, and whether that would have taken too long.
+#[derive(Debug, Default)]
+struct Compared<'a> {
+    /// The path as expressions see it, once one has asked for it.
+    path: OnceCell<Cow<'a, [u8]>>,
+    is_too_costly: Cell<bool>,
+}
+
+impl Compared<'_> {
+    /// The result of a comparison; one that would take too long counts as none, and is noted.
+    fn note(&self, result: Result<bool, TooCostly>) -> bool {
+        self.is_too_costly.set(self.is_too_costly.get() || result.is_err());
+        result == Ok(true)
+    }
+}
 
 /// What is known of a request when its route is looked up.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +52,8 @@ pub(crate) enum Lookup {
     MethodNotAllowed(HeaderValue),
     /// There is no route.
     NotFound,
+    /// Comparing the request with the expressions of routes would take too long.
+    TooCostly,
 }
 
 /// All routes, in a tree by path segments.
@@ -107,9 +135,11 @@ impl Table {
         if !asked.path.starts_with('/') {
             return Lookup::NotFound;
         }
-        let (mut node, mut is_whole) = self.deepest(asked.path);
+        let ((mut node, mut is_whole), compared) = (self.deepest(asked.path), Compared::default());
         loop {
-            match self.choose(&self.nodes[node], asked, is_whole) {
+            match self.choose(&self.nodes[node], asked, is_whole, &compared) {
+                // Another route must not get what may be meant for the one that it could not be compared with.
+                _ if compared.is_too_costly.get() => return Lookup::TooCostly,
                 Lookup::NotFound if node != 0 => (node, is_whole) = (self.nodes[node].parent, false),
                 decided => return decided,
             }
@@ -154,14 +184,14 @@ impl Table {
     /// The narrowest of a node's routes that fits. A route that fits but for the method ends the search here: a
     /// shorter prefix must not get what was not meant for it.
     /// `is_whole` says that the node's path is the whole path of the request.
-    fn choose(&self, node: &Node, asked: &Asked<'_>, is_whole: bool) -> Lookup {
+    fn choose<'a>(&self, node: &Node, asked: &Asked<'a>, is_whole: bool, compared: &Compared<'a>) -> Lookup {
         let fits = |entry: &&Entry| {
             let for_host = |pattern: &HostPattern| asked.host.is_some_and(|host| pattern.covers(host));
             let route = &self.routes[entry.route];
             entry.host.as_ref().is_none_or(for_host)
-                && route.fits(asked.headers)
+                && compared.note(route.fits(asked.headers))
                 && (is_whole || !route.is_whole_path)
-                && route.fits_path(asked.path)
+                && compared.note(route.fits_path(|| compared.path.get_or_init(|| normal(asked.path))))
         };
         let mut fitting = node.entries.iter().filter(fits).peekable();
         if fitting.peek().is_none() {

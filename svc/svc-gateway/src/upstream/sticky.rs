@@ -77,9 +77,9 @@ impl Sticky {
     fn affinity(&self, request: &Request, client: &Client, marks: &[Mark]) -> Option<Affinity> {
         match self {
             Self::Cookie { name, .. } => {
-                let is_shown = |mark: &&Mark| {
-                    shown(request, name).is_some_and(|value| mark.token.is_some_and(|token| token.is(value)))
-                };
+                let value = shown(request, name);
+                let is_shown =
+                    |mark: &&Mark| value.is_some_and(|value| mark.token.is_some_and(|token| token.is(value)));
                 Some(marks.iter().find(is_shown).map_or(Affinity::New, |mark| Affinity::Server(mark.id)))
             }
             Self::Hash { of, bound } => Some(Affinity::Key(key(of, request, client)?, *bound)),

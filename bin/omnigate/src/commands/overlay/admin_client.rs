@@ -18,7 +18,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::pinned_tls::PinnedTls;
-use crate::{config_file::ConfigSource, failure::Failure, settings::AdminConfig};
+use crate::{config_file::ConfigSource, failure::Failure};
 
 /// The longest answer that is read.
 const MAX_ANSWER: u64 = 64 * 1024 * 1024;
@@ -99,7 +99,7 @@ struct Answer {
 impl AdminClient {
     /// The client that `source` describes.
     pub(in crate::commands) fn of(source: &ConfigSource) -> Result<Self, Failure> {
-        let admin = source.load()?.get::<AdminConfig>();
+        let admin = source.load_admin()?;
         let bad = |problem| Failure::bad_config(format!("admin.tls: {problem}"));
         let tls = admin.tls.server_config().map(|_| PinnedTls::load(&admin.tls.cert_path));
         Ok(Self {
