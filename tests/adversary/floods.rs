@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    h2_frames::{PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, frame},
+    h2_frames::{END_HEADERS, END_STREAM, HEADERS, PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, block, frame},
     support::{Client, Node, UNLIMITED, Upstream, eventually, to},
 };
 
@@ -78,10 +78,41 @@ fn an_address_that_sends_frames_without_a_request_is_turned_away_for_a_while() {
     for kind in frames {
         let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
         let bytes = [hello, kind.repeat(100_000)].concat();
-        // Two such connections within a few seconds are enough, however slow the machine is.
-        let rates = RATES.replace("refusals_rps = 50", "refusals_rps = 2");
-        assert_cut_off_at(&rates, |client| client.send_raw(&bytes));
+        assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
     }
+}
+
+/// Rates at which two connections that are closed because of floods are enough, however slow the machine is.
+fn few_refusals() -> String {
+    RATES.replace("refusals_rps = 50", "refusals_rps = 2")
+}
+
+#[test]
+fn an_address_that_sends_fields_for_a_stream_that_has_ended_is_turned_away_for_a_while() {
+    // `Connection` is malformed on HTTP/2, so the library resets the stream. Then it ignores what follows on it.
+    let head = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", "/"),
+        ("connection", "close"),
+    ];
+    let head = frame(HEADERS, END_HEADERS, 1, &block(&head));
+    // `accept-encoding: gzip, deflate` of the static table, again and again.
+    let fields = frame(HEADERS, END_HEADERS, 1, &[0x90; 1000]);
+    let bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &head, &fields.repeat(500)].concat();
+    assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
+}
+
+#[test]
+fn an_address_whose_heads_over_http2_are_too_long_is_turned_away_for_a_while() {
+    // Few bytes that stand for many: the library answers such heads itself.
+    let long = [&[0x82, 0x86, 0x84][..], &[0x90; 1000]].concat();
+    let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    for stream in 0..200_u32 {
+        bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, &long));
+    }
+    assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
 }
 
 #[test]
