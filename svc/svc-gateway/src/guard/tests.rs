@@ -176,7 +176,7 @@ async fn a_compressed_body_is_passed_on_decoded_in_bounded_pieces() {
 
 /// A compressed body of some MiB behind the guard, for this payer.
 fn decoded(payer: Payer<'_>) -> Body {
-    let body: Vec<u8> = (0..MIB as u32).flat_map(|number| (number / 3).to_le_bytes()).collect();
+    let body: Vec<u8> = (0..1_000_000_u32).flat_map(|number| (number / 3).to_le_bytes()).collect();
     let mut request = request(&["gzip"], whole(&gzip(&body)));
     let limits = BodyLimits { max_body_bytes: u64::MAX, ..BodyLimits::default() };
     guard(&mut request, &limits, payer).expect("it is let in");
