@@ -1,4 +1,4 @@
-//! Clients that hold the memory for compressed bodies by sending them slowly.
+//! Compressed bodies that cost more than they seem to: memory, held by sending them slowly, and time, by many parts.
 
 use std::io::Write;
 
@@ -47,4 +47,25 @@ fn two_addresses_do_not_take_all_memory_for_compressed_bodies() {
     other.send_raw([head.as_bytes(), &small].concat()).unwrap();
     assert_eq!(other.receive().unwrap().status, 200);
     drop(held);
+}
+
+#[test]
+fn a_body_of_very_many_compressed_parts_is_refused() {
+    let upstream = Upstream::start();
+    let node = Node::start(&to(upstream.addr));
+    let parts = gzip(b"").repeat(50_000);
+    let post = |coding: &str, body: &[u8]| {
+        let head = format!(
+            "POST /count HTTP/1.1\r\nhost: localhost\r\ncontent-encoding: {coding}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut client = Client::connect(node.gateway).unwrap();
+        // It may be refused before all of it is sent.
+        let _ = client.send_raw([head.as_bytes(), body].concat());
+        client.receive().unwrap()
+    };
+    let answer = post("gzip", &parts);
+    assert_eq!(answer.status, 413, "{}", answer.body);
+    let answer = post("gzip", &[gzip(b"one"), gzip(b"two")].concat());
+    assert_eq!(answer.status, 200, "{}", answer.body);
 }

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::{
-    h2_frames::{PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, frame},
-    support::{Client, Node, UNLIMITED, Upstream, eventually, to},
+    h2_frames::{END_HEADERS, END_STREAM, HEADERS, PREFACE, PRIORITY, SETTINGS, WINDOW_UPDATE, block, frame},
+    support::{Client, Node, UNLIMITED, Upstream, eventually, free_addr, to},
 };
 
 /// Few, so that few requests make a flood.
@@ -78,10 +78,93 @@ fn an_address_that_sends_frames_without_a_request_is_turned_away_for_a_while() {
     for kind in frames {
         let hello = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
         let bytes = [hello, kind.repeat(100_000)].concat();
-        // Two such connections within a few seconds are enough, however slow the machine is.
-        let rates = RATES.replace("refusals_rps = 50", "refusals_rps = 2");
-        assert_cut_off_at(&rates, |client| client.send_raw(&bytes));
+        assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
     }
+}
+
+/// Rates at which two connections that are closed because of floods are enough, however slow the machine is.
+fn few_refusals() -> String {
+    RATES.replace("refusals_rps = 50", "refusals_rps = 2")
+}
+
+#[test]
+fn an_address_that_sends_fields_for_a_stream_that_has_ended_is_turned_away_for_a_while() {
+    // `Connection` is malformed on HTTP/2, so the library resets the stream. Then it ignores what follows on it.
+    let head = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "a"),
+        (":path", "/"),
+        ("connection", "close"),
+    ];
+    let head = frame(HEADERS, END_HEADERS, 1, &block(&head));
+    // `accept-encoding: gzip, deflate` of the static table, again and again.
+    let fields = frame(HEADERS, END_HEADERS, 1, &[0x90; 1000]);
+    let bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &head, &fields.repeat(500)].concat();
+    assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
+}
+
+#[test]
+fn an_address_whose_heads_over_http2_are_too_long_is_turned_away_for_a_while() {
+    // Few bytes that stand for many: the library answers such heads itself.
+    let long = [&[0x82, 0x86, 0x84][..], &[0x90; 1000]].concat();
+    let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    for stream in 0..200_u32 {
+        bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, &long));
+    }
+    assert_cut_off_at(&few_refusals(), |client| client.send_raw(&bytes));
+}
+
+#[test]
+fn an_address_that_connects_and_asks_for_nothing_is_turned_away_for_a_while() {
+    let upstream = Upstream::start();
+    let node = node_with(&upstream, &few_refusals());
+    eventually("the address is turned away", || {
+        drop(Client::connect_from(2, node.gateway));
+        (turned_away(&node) > 0.0).then_some(())
+    });
+    let answer = Client::connect_from(200, node.gateway).unwrap().get("/honest").unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "/honest"));
+}
+
+#[test]
+fn a_client_behind_a_proxy_protocol_is_turned_away_and_its_proxy_is_not() {
+    let upstream = Upstream::start();
+    let settings = to(upstream.addr).replace(UNLIMITED, RATES);
+    let node = Node::start(&format!("proxy_protocol = [\"127.0.0.0/8\"]\n{settings}"));
+    let said_by = |client: u8, request: &str| {
+        let mut stream = Client::connect(node.gateway)?;
+        stream.send_raw(format!("PROXY TCP4 192.0.2.{client} 192.0.2.1 1 2\r\n{request}"))?;
+        stream.receive()
+    };
+    let request = "GET /honest HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let flood = request.repeat(2000);
+    eventually("the client is turned away", || {
+        let _ = said_by(7, &flood);
+        (turned_away(&node) > 0.0).then_some(())
+    });
+    let answer = said_by(8, request).unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "/honest"));
+    eventually("the client may come back", || {
+        said_by(7, request).ok().filter(|answer| answer.status == 200).map(drop)
+    });
+}
+
+#[test]
+fn an_address_that_floods_the_listener_that_redirects_is_turned_away_for_a_while() {
+    let (upstream, redirects) = (Upstream::start(), free_addr());
+    let settings = to(upstream.addr).replace(UNLIMITED, RATES);
+    let node = Node::start(&format!("redirect_http = \"{redirects}\"\n{settings}"));
+    let flood = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(2000);
+    eventually("the address is turned away", || {
+        if let Ok(mut client) = Client::connect_from(2, redirects) {
+            let _ = client.send_raw(&flood);
+            let _ = client.wait_for_end();
+        }
+        (turned_away(&node) > 0.0).then_some(())
+    });
+    let answer = Client::connect_from(200, redirects).unwrap().get("/honest").unwrap();
+    assert_eq!(answer.status, 308);
 }
 
 #[test]

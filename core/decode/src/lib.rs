@@ -28,8 +28,16 @@ pub use coding::{Coding, UnsupportedCoding};
 use engine::Engine;
 use types::{Reason, Refusal};
 
-/// The most bytes that one step takes, and the most that it gives.
+/// The most bytes that one step gives.
 pub const STEP_MAX: usize = 64 * 1024;
+/// The most bytes that one step takes. Streams of small blocks with codes of their own take many times as long as others of
+/// their length.
+pub const STEP_INPUT: usize = 8 * 1024;
+
+/// Compressed streams that a body may consist of, whatever its length: gzip and zstd allow several, one behind the other.
+const FREE_PARTS: u64 = 256;
+/// For each one more, so many bytes have to have come: it takes as long to begin a stream as to decode thousands of bytes.
+const BYTES_PER_PART: u64 = 256;
 
 /// How much a body may expand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +80,9 @@ pub enum DecodeError {
     /// More decoded bytes per encoded one than allowed.
     #[error("the body expands more than allowed")]
     Ratio,
+    /// More compressed streams, one behind the other, than a body of its length may have.
+    #[error("the body consists of too many compressed parts")]
+    Parts,
     /// The bytes are not of the coding.
     #[error("the body is not what its Content-Encoding says")]
     Malformed,
@@ -89,7 +100,7 @@ impl DecodeError {
     pub const fn reason(self) -> Reason {
         match self {
             Self::Cap => Reason::DecodedCap,
-            Self::Ratio => Reason::DecodedRatio,
+            Self::Ratio | Self::Parts => Reason::DecodedRatio,
             Self::Malformed | Self::Trailing | Self::Truncated => Reason::Malformed,
         }
     }
@@ -118,6 +129,8 @@ pub struct Decoder {
     limits: Limits,
     encoded: u64,
     decoded: u64,
+    /// Compressed streams that have ended and were followed by another one.
+    parts: u64,
     finished: bool,
     drained: bool,
     failed: Option<DecodeError>,
@@ -129,10 +142,10 @@ impl Decoder {
     pub fn new(coding: Coding, limits: Limits) -> Self {
         let engine = Engine::new(coding);
         let finished = coding == Coding::Identity;
-        Self { engine, limits, encoded: 0, decoded: 0, finished, drained: true, failed: None }
+        Self { engine, limits, encoded: 0, decoded: 0, parts: 0, finished, drained: true, failed: None }
     }
 
-    /// Decodes from `input` into `output`, at most [`STEP_MAX`] bytes of each.
+    /// Decodes from `input` into `output`, of which it fills at most [`STEP_MAX`] bytes.
     ///
     /// A stream is judged at every step, by what was decoded until then: one that begins with far more than its share may be
     /// refused even if it would have made up for that later.
@@ -143,7 +156,7 @@ impl Decoder {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let input = &input[..input.len().min(STEP_MAX)];
+        let input = &input[..input.len().min(STEP_INPUT)];
         let room = output.len().min(STEP_MAX);
         let step = self.step(input, &mut output[..room]);
         self.failed = step.err();
@@ -180,7 +193,7 @@ impl Decoder {
         let mut step = Step::default();
         while step.produced < output.len() && !(self.drained && step.consumed == input.len()) {
             if self.finished {
-                self.engine.go_on()?;
+                self.go_on()?;
             }
             let unread = &input[step.consumed..];
             let part = self.engine.run(unread, &mut output[step.produced..])?;
@@ -199,6 +212,16 @@ impl Decoder {
         }
         step.finished = self.finished;
         Ok(step)
+    }
+
+    /// Goes on behind the end of a compressed stream.
+    fn go_on(&mut self) -> Result<(), DecodeError> {
+        if matches!(self.engine, Engine::Identity) {
+            return Ok(());
+        }
+        self.engine.go_on()?;
+        self.parts += 1;
+        if self.parts > FREE_PARTS + self.encoded / BYTES_PER_PART { Err(DecodeError::Parts) } else { Ok(()) }
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{GENEROUS, KINDS, decode, decode_whole, noise};
-use decode::{Coding, DecodeError, Decoder, Limits, STEP_MAX};
+use decode::{Coding, DecodeError, Decoder, Limits, STEP_INPUT, STEP_MAX};
 use types::{Reason, Refusal};
 
 const MIB: usize = 1024 * 1024;
@@ -126,10 +126,11 @@ fn a_plain_body_is_held_to_the_cap_as_well() {
 
 #[test]
 fn a_step_is_bounded_on_both_sides_whatever_the_buffers() {
-    let empty_members = common::gzip(b"").repeat(20_000);
+    // A header of gzip with a file's name in it.
+    let long_name = [&b"\x1f\x8b\x08\x08\0\0\0\0\0\xff"[..], &[b'x'; 2 * STEP_INPUT]].concat();
     let mut decoder = Decoder::new(Coding::Gzip, Limits::default());
-    let step = decoder.decode(&empty_members, &mut [0; 10]).expect("many nothings are fine");
-    assert_eq!((step.consumed, step.produced), (STEP_MAX, 0));
+    let step = decoder.decode(&long_name, &mut [0; 10]).expect("a name may be long");
+    assert_eq!((step.consumed, step.produced), (STEP_INPUT, 0));
 
     let mut decoder = Decoder::new(Coding::Zstd, GENEROUS);
     let (bomb, mut output) = (common::zstd(&vec![0; MIB]), vec![0; MIB]);
@@ -138,10 +139,23 @@ fn a_step_is_bounded_on_both_sides_whatever_the_buffers() {
 }
 
 #[test]
+fn a_body_has_a_limited_number_of_compressed_parts() {
+    for (coding, empty) in [(Coding::Gzip, common::gzip(b"")), (Coding::Zstd, common::zstd(b""))] {
+        let outcome = |parts| decode_whole(coding, Limits::default(), &empty.repeat(parts)).result;
+        assert_eq!(outcome(250), Ok(()), "{coding:?}");
+        assert_eq!(outcome(20_000), Err(DecodeError::Parts), "{coding:?}");
+    }
+    // Each is long enough for one more.
+    let parts = common::gzip(&noise(300)).repeat(2000);
+    assert_eq!(decode_whole(Coding::Gzip, Limits::default(), &parts).result, Ok(()));
+}
+
+#[test]
 fn each_error_has_its_reason() {
     let table = [
         (DecodeError::Cap, Reason::DecodedCap),
         (DecodeError::Ratio, Reason::DecodedRatio),
+        (DecodeError::Parts, Reason::DecodedRatio),
         (DecodeError::Malformed, Reason::Malformed),
         (DecodeError::Trailing, Reason::Malformed),
         (DecodeError::Truncated, Reason::Malformed),

@@ -83,19 +83,19 @@ impl Turns {
 }
 
 impl<IO> Guarded<IO> {
-    /// For frames of a client, whose connection is polled in these turns.
-    pub(crate) fn of_client(io: IO, turns: Turns) -> Self {
-        Self::new(io, Sender::Client, Some(turns))
+    /// For frames of a client, whose connection is polled in these turns, and whose heads may have so many bytes.
+    pub(crate) fn of_client(io: IO, turns: Turns, longest_head: usize) -> Self {
+        Self::new(io, Scan::new(Sender::Client).with_longest_head(longest_head), Some(turns))
     }
 
     /// Guards the frames that a server sends.
     pub(crate) fn of_server(io: IO) -> Self {
-        Self::new(io, Sender::Server, None)
+        Self::new(io, Scan::new(Sender::Server), None)
     }
 
-    fn new(io: IO, sender: Sender, turns: Option<Turns>) -> Self {
+    fn new(io: IO, scan: Scan, turns: Option<Turns>) -> Self {
         let idle_frames = Allowance::new(Instant::now());
-        Self { io, scan: Scan::new(sender), idle_frames, rest: BytesMut::new(), turns }
+        Self { io, scan, idle_frames, rest: BytesMut::new(), turns }
     }
 
     /// Judges how many frames came that carry nothing.

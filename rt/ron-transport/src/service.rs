@@ -174,6 +174,7 @@ pub trait Service: Send + Sync + 'static {
     /// connection has cost as much as many refusals.
     fn flooded(&self, _conn: &Conn<Self::PerConn>) {}
 
-    /// A TLS handshake failed, or its client asked for nothing afterwards. A handshake costs more than most requests.
-    fn wasted_handshake(&self, _conn: &ConnInfo) {}
+    /// A client has connected and asked for nothing, or its TLS handshake failed. A handshake costs more than most requests, and
+    /// every connection costs something.
+    fn wasted_connection(&self, _conn: &ConnInfo) {}
 }

@@ -178,15 +178,13 @@ impl Passage<'_> {
         slot: Option<Slot>,
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
-        let limits = self.body_limits(route);
         let caller = &self.authorize(caller, route, request)?;
         let upload = upload.filter(|_| !request.body().is_whole());
         if let Some(entry) = &mut self.entry {
             entry.count(request);
         }
-        let payer = Payer::tenant(&self.proxy.shared.decoding, &caller.tenant);
-        let breach = guard::guard(request, &limits, payer)?;
-        let answered = self.forward(route, caller, (request, upload), slot, deadline).await;
+        let mut breach = None;
+        let answered = self.forward(route, caller, (request, upload), (slot, &mut breach), deadline).await;
         answered.map_err(|refusal| breach.as_ref().and_then(Breach::refusal).unwrap_or(refusal))
     }
 
@@ -362,20 +360,22 @@ impl Passage<'_> {
         route: &Arc<Route>,
         caller: &Caller,
         (request, upload): (&mut Request, Option<UploadWatch>),
-        slot: Option<Slot>,
+        (slot, breach): (Option<Slot>, &mut Option<Breach>),
         deadline: Deadline,
     ) -> Result<Response, Refusal> {
         let upgrade = message::upgrade_wanted(request, &self.survey, &route.upgrade);
         let stream =
             if route.stream || upgrade.is_some() { Some(self.open_stream(caller, route)?) } else { None };
-        let slow_after = self.proxy.door.slow_after();
         let mut holding = self.proxy.transfers.hold(
             slot,
             (&caller.tenant, caller.address),
-            slow_after,
+            self.proxy.door.slow_after(),
             self.policy.max_streams,
         );
         holding.watch_upload(request.body_mut());
+        // Behind that: what decoders make it wait for is not the client's doing.
+        let payer = Payer::tenant(&self.proxy.shared.decoding, &caller.tenant);
+        *breach = guard::guard(request, &self.body_limits(route), payer)?;
         let mut said_of_client = None;
         if let Some(auth) = &route.forward_auth {
             let question = self.question(auth, caller, route, request);

@@ -1,5 +1,6 @@
 //! Connections of one core to one server: idle ones, newest first, bounded in number and in age, and shared ones.
 
+mod places;
 mod shared;
 
 use std::{
@@ -27,6 +28,7 @@ use crate::{
     upstream::{Seat, Server},
 };
 
+pub(crate) use places::{NoPlace, Place, Placed};
 pub(crate) use shared::{Lent, Shared, most_shared};
 
 /// Why a server failed that stopped in the middle of a response.

@@ -127,7 +127,7 @@ impl Service for Proxy {
         quotas::count_flood(conn, &self.policy.load(), &self.shared);
     }
 
-    fn wasted_handshake(&self, conn: &ConnInfo) {
+    fn wasted_connection(&self, conn: &ConnInfo) {
         let (client, now) = (ClientKey::of(&conn.peer), self.shared.clock.now());
         quotas::cut_off_floods(conn, client, &self.policy.load(), &self.shared, now);
     }

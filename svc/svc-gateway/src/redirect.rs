@@ -8,8 +8,9 @@ use arc_swap::ArcSwap;
 use http::{HeaderValue, StatusCode, Uri, header::LOCATION};
 use ron_kernel::{Scope, topology::TaskSpec};
 use ron_transport::{
-    Body, Conn, Request, Response, Service,
+    Body, Conn, ConnInfo, Request, Response, Service,
     addr::ListenAddr,
+    caps::ClientKey,
     inherit::Inherited,
     listen::{BindError, BindOptions, Listener},
     proxy_protocol::TrustedSources,
@@ -125,10 +126,17 @@ impl Service for ToHttps {
         let policy = self.policy.load();
         let client = Client::of(conn, request.headers(), &survey, &policy.trusted_proxies);
         let allowance = self.shared.client(client.key, now);
-        policy.rates.charge_client(&allowance, now).map_err(|used_up| used_up.refusal())?;
+        policy.rates.charge_client(&allowance, now).map_err(|used_up| {
+            quotas::cut_off_floods(conn, client.key, &policy, &self.shared, now);
+            used_up.refusal()
+        })?;
         survey.check(&request)?;
         path::check(request.uri().path()).map_err(|why| Refusal::new(Reason::Malformed, why))?;
         policy.to_https.answer(&request, false)?.ok_or_else(|| Reason::Internal.into())
+    }
+
+    fn turns_away(&self, peer: &Peer) -> bool {
+        self.shared.floods.turns_away(ClientKey::of(peer), self.shared.clock.now())
     }
 
     fn speaks_for_many(&self, peer: &Peer) -> bool {
@@ -141,6 +149,11 @@ impl Service for ToHttps {
 
     fn flooded(&self, conn: &Conn<()>) {
         quotas::count_flood(conn, &self.policy.load(), &self.shared);
+    }
+
+    fn wasted_connection(&self, conn: &ConnInfo) {
+        let (client, now) = (ClientKey::of(&conn.peer), self.shared.clock.now());
+        quotas::cut_off_floods(conn, client, &self.policy.load(), &self.shared, now);
     }
 }
 

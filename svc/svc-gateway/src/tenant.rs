@@ -6,7 +6,7 @@ use std::{
     fmt,
     hash::RandomState,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use ron_kernel::{
     meter::{Meter, MeterBook},
 };
 use ron_transport::caps::ClientKey;
+use tokio::sync::Semaphore;
 use types::{ActorId, Moment, Reason};
 
 pub(crate) use record::{LATENCY_BOUNDS_MS, Record, Totals};
@@ -108,6 +109,8 @@ pub(crate) struct Tenant {
     streams: AtomicU32,
     /// What the decoders of its bodies hold, in bytes.
     pub(crate) decoding: AtomicU64,
+    /// By what these decoders take turns. Most tenants never have one.
+    decoder_turns: OnceLock<Arc<Semaphore>>,
     /// What is buffered for it, in bytes.
     pub(crate) buffered: AtomicU64,
     /// Its stored responses that are being validated in the background.
@@ -138,6 +141,7 @@ impl Tenant {
             slots_started: AtomicU64::new(0),
             streams: AtomicU32::new(0),
             decoding: AtomicU64::new(0),
+            decoder_turns: OnceLock::new(),
             buffered: AtomicU64::new(0),
             validations: AtomicU64::new(0),
             record: Record::default(),
@@ -199,6 +203,11 @@ impl Tenant {
     /// Returns the record of the tenant's requests.
     pub(crate) fn record(&self) -> &Record {
         &self.record
+    }
+
+    /// By what the decoders of its bodies take turns: one makes a step at a time.
+    pub(crate) fn decoder_turns(&self) -> &Arc<Semaphore> {
+        self.decoder_turns.get_or_init(|| Arc::new(Semaphore::new(1)))
     }
 
     /// Streams that it has now.

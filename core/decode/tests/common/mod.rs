@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use decode::{Coding, DecodeError, Decoder, Limits, STEP_MAX};
+use decode::{Coding, DecodeError, Decoder, Limits, STEP_INPUT, STEP_MAX};
 
 /// A coding with the bytes that an encoder makes of some others.
 pub(crate) struct Kind {
@@ -95,7 +95,7 @@ pub(crate) fn decode<'a>(
                     return Outcome { decoded, result: Err(error) };
                 }
             };
-            assert!(step.produced <= STEP_MAX && step.consumed <= STEP_MAX);
+            assert!(step.produced <= STEP_MAX && step.consumed <= STEP_INPUT);
             assert_eq!(step.finished, decoder.finish().is_ok());
             piece = &piece[step.consumed..];
             decoded.extend_from_slice(&output[..step.produced]);

@@ -29,6 +29,8 @@ pub(super) struct Summary {
     pub(super) has_requests_pseudo: bool,
     /// Whether it is the head of an informational response, which another head follows.
     pub(super) is_informational: bool,
+    /// What the fields come to as RFC 9113 (6.5.2) counts them, or less: values in Huffman's code count as they are sent.
+    pub(super) size: usize,
 }
 
 /// The dynamic table of one direction of a connection.
@@ -66,7 +68,7 @@ impl Table {
     pub(super) fn read(&mut self, block: &[u8]) -> Option<Summary> {
         let (mut bytes, mut summary) = (Bytes(block), Summary::default());
         while let Some(first) = bytes.next() {
-            let (name, begins_with_1) = if first & 0x80 != 0 {
+            let Entry { name, size, begins_with_1 } = if first & 0x80 != 0 {
                 self.indexed(bytes.integer(first, 7)?)?
             } else if first & 0x40 != 0 {
                 self.inserted(bytes.integer(first, 6)?, &mut bytes)?
@@ -76,8 +78,11 @@ impl Table {
                 continue;
             } else {
                 let name = self.name(bytes.integer(first, 4)?, &mut bytes)?;
-                (name, bytes.text()?.begins_with_1())
+                let value = bytes.text()?;
+                let size = name.length + value.bytes().len() + ENTRY_OVERHEAD;
+                Entry { name, size, begins_with_1: value.begins_with_1() }
             };
+            summary.size = summary.size.saturating_add(size);
             summary.has_pseudo |= name.is_pseudo;
             summary.has_requests_pseudo |= name.is_pseudo && !name.is_status;
             summary.is_informational |= name.is_status && begins_with_1;
@@ -86,30 +91,34 @@ impl Table {
     }
 
     /// A field that is in one of the tables.
-    fn indexed(&self, index: usize) -> Option<(Name, bool)> {
+    fn indexed(&self, index: usize) -> Option<Entry> {
         match index.checked_sub(STATIC_NAMES.len() + 1) {
-            // No value of the static table's pseudo-header fields begins with `1`.
-            None => Some((static_name(index)?, false)),
-            Some(at) => self.entries.get(at).map(|entry| (entry.name, entry.begins_with_1)),
+            None => {
+                let name = static_name(index)?;
+                let size = name.length + static_value_length(index) + ENTRY_OVERHEAD;
+                // No value of the static table's pseudo-header fields begins with `1`.
+                Some(Entry { name, size, begins_with_1: false })
+            }
+            Some(at) => self.entries.get(at).copied(),
         }
     }
 
     /// A field that is added to the dynamic table.
-    fn inserted(&mut self, index: usize, bytes: &mut Bytes<'_>) -> Option<(Name, bool)> {
+    fn inserted(&mut self, index: usize, bytes: &mut Bytes<'_>) -> Option<Entry> {
         let name = self.name(index, bytes)?;
         let value = bytes.text()?;
         let size = name.length + value.length() + ENTRY_OVERHEAD;
-        let begins_with_1 = value.begins_with_1();
-        self.entries.push_front(Entry { name, size, begins_with_1 });
+        let entry = Entry { name, size, begins_with_1: value.begins_with_1() };
+        self.entries.push_front(entry);
         self.used += size;
         self.evict();
-        Some((name, begins_with_1))
+        Some(entry)
     }
 
     /// The name of a field whose value follows.
     fn name(&self, index: usize, bytes: &mut Bytes<'_>) -> Option<Name> {
         if index != 0 {
-            return self.indexed(index).map(|(name, _)| name);
+            return self.indexed(index).map(|entry| entry.name);
         }
         let text = bytes.text()?;
         Some(Name { is_pseudo: text.begins_with_colon(), is_status: text.is_status(), length: text.length() })
@@ -130,6 +139,19 @@ fn static_name(index: usize) -> Option<Name> {
         is_status: STATIC_STATUS.contains(&index),
         length: usize::from(length),
     })
+}
+
+/// How long the value of an entry of the static table is.
+const fn static_value_length(index: usize) -> usize {
+    match index {
+        4 => "/".len(),
+        2 | 8..=STATIC_PSEUDO => "GET".len(),
+        3 | 6 => "POST".len(),
+        7 => "https".len(),
+        5 => "/index.html".len(),
+        16 => "gzip, deflate".len(),
+        _ => 0,
+    }
 }
 
 /// What is left of a block.
@@ -176,6 +198,12 @@ enum Text<'a> {
 }
 
 impl Text<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain(bytes) | Self::Huffman(bytes) => bytes,
+        }
+    }
+
     fn begins_with_colon(self) -> bool {
         match self {
             Self::Plain(bytes) => bytes.first() == Some(&b':'),
@@ -332,6 +360,23 @@ mod tests {
         assert!(!requests(b"\x88") && !requests(b"\x00\x07:status\x03204"));
         assert!(!requests(b"\x00\x85\xb8\x84\x8d\x36\xa3\x03204"));
         assert!(!informational(b"\x88") && !informational(b"\x08\x03201\x00\x01x\x03103"));
+    }
+
+    #[test]
+    fn fields_count_with_their_names_and_values_and_32_bytes_each() {
+        let (mut table, size) =
+            (Table::default(), |table: &mut Table, block: &[u8]| table.read(block).unwrap().size);
+        for (block, expected) in [
+            (&b"\x82"[..], 7 + 3 + 32),
+            (b"\x87\x85", 7 + 5 + 32 + 5 + 11 + 32),
+            (b"\x90\x90", 2 * (15 + 13 + 32)),
+            (b"\x00\x01x\x02yz", 1 + 2 + 32),
+            // Into the table, and twice out of it.
+            (b"\x40\x01x\x02yz\xbe\xbe", 3 * (1 + 2 + 32)),
+            (b"", 0),
+        ] {
+            assert_eq!(size(&mut table, block), expected, "{block:?}");
+        }
     }
 
     #[test]

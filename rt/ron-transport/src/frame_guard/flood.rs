@@ -1,5 +1,6 @@
 //! How many frames may come that carry nothing: WINDOW_UPDATE, SETTINGS, PING, PRIORITY, RST_STREAM, empty DATA and frames of
-//! unknown types. Each costs the library some work and its sender nothing.
+//! unknown types. Each costs the library some work and its sender nothing. The same holds for fields that open no stream, which
+//! the library decodes and throws away if the stream has ended, and for heads that are too long, which it refuses by itself.
 
 use std::time::Duration;
 
@@ -12,6 +13,11 @@ pub(super) const PERIOD: Duration = Duration::from_secs(1);
 /// For so many bytes that are sent to the peer, one more such frame may come: a receiver that opens its windows for each frame
 /// that it gets sends as many.
 pub(super) const BYTES_PER_FRAME: usize = 64;
+
+/// Fields that open no stream count as one such frame, and as one more for so many bytes.
+pub(super) const BYTES_PER_FRAME_OF_FIELDS: usize = 64;
+/// A head that is too long counts as so many.
+pub(super) const FRAMES_PER_LONG_HEAD: u32 = 100;
 
 /// What is left of the frames that may come.
 #[derive(Debug)]

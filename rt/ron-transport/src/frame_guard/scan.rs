@@ -1,6 +1,9 @@
 //! The frames of one direction of an HTTP/2 connection, one after the other, as their bytes pass.
 
-use super::fields::Table;
+use super::{
+    fields::Table,
+    flood::{BYTES_PER_FRAME_OF_FIELDS, FRAMES_PER_LONG_HEAD},
+};
 use crate::client::MAX_INTERIM;
 
 pub(super) const PREFACE: usize = 24;
@@ -81,6 +84,8 @@ pub(super) struct Scan {
     interim: Vec<(u32, usize)>,
     /// Whether it is unknown what the dynamic table holds.
     is_table_unknown: bool,
+    /// The size of a head that a client may send, as [`Summary`](super::fields::Summary) counts it; the library refuses others.
+    longest_head: usize,
     /// Frames that carry nothing, since this was asked last.
     idle: u32,
 }
@@ -107,8 +112,14 @@ impl Scan {
             open: Vec::new(),
             interim: Vec::new(),
             is_table_unknown: false,
+            longest_head: usize::MAX,
             idle: 0,
         }
+    }
+
+    /// The same for a client whose heads may have so many bytes.
+    pub(super) fn with_longest_head(self, bytes: usize) -> Self {
+        Self { longest_head: bytes, ..self }
     }
 
     /// How many frames have come that carry nothing since this was asked last.
@@ -267,9 +278,16 @@ impl Scan {
             Sender::Client if frame.stream > self.highest => {
                 self.highest = frame.stream;
                 self.open(frame.stream);
+                if summary.size >= self.longest_head {
+                    self.idle = self.idle.saturating_add(FRAMES_PER_LONG_HEAD);
+                }
                 Judged::Fine
             }
-            Sender::Client => trailers,
+            Sender::Client => {
+                let frames = 1 + block.len() / BYTES_PER_FRAME_OF_FIELDS;
+                self.idle = self.idle.saturating_add(u32::try_from(frames).unwrap_or(u32::MAX));
+                trailers
+            }
             Sender::Server => {
                 let is_trailers = self.open.binary_search(&frame.stream).is_ok();
                 if summary.is_informational && !self.interim_may_come(frame.stream) {

@@ -126,7 +126,7 @@ fn a_connection_that_opens_many_streams_lets_others_have_their_turns() {
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
     let opened = Turns::default();
-    let mut guarded = pin!(Guarded::of_client(&all[..], opened.clone()));
+    let mut guarded = pin!(Guarded::of_client(&all[..], opened.clone(), usize::MAX));
     let mut turns = Vec::new();
     loop {
         let mut space = [0; 1000];
@@ -195,6 +195,25 @@ fn frames_that_carry_nothing_are_counted_wherever_they_are_cut() {
     }
 }
 
+#[test]
+fn fields_that_open_no_stream_and_heads_that_are_too_long_count_too() {
+    let flags = END_HEADERS | END_STREAM;
+    let counted = |frames: &[Vec<u8>]| {
+        // A little more than one `:method: GET`.
+        let mut scan = Scan::new(Sender::Client).with_longest_head(43);
+        scan.look(&mut requests(frames), usize::MAX).expect("sound");
+        scan.take_idle()
+    };
+    let heads = [frame(HEADERS, flags, 1, b"\x82"), frame(HEADERS, flags, 3, b"\x82")];
+    assert_eq!(counted(&heads), 0);
+    let fields = [1, 64, 200].map(|bytes| frame(HEADERS, END_HEADERS, 1, &b"\x90".repeat(bytes)));
+    assert_eq!(counted(&[&heads[..], &fields].concat()), 1 + 2 + 4);
+    let in_two = [frame(HEADERS, 0, 3, &b"\x90".repeat(63)), frame(CONTINUATION, END_HEADERS, 3, b"\x90")];
+    assert_eq!(counted(&[&heads[..], &in_two].concat()), 2);
+    let long = frame(HEADERS, flags, 5, b"\x82\x82");
+    assert_eq!(counted(&[&heads[..], &[long]].concat()), flood::FRAMES_PER_LONG_HEAD);
+}
+
 /// What a peer's bytes come to: as many as passed, or the error.
 fn passed(mut guarded: Guarded<&[u8]>) -> io::Result<usize> {
     let mut cx = Context::from_waker(Waker::noop());
@@ -217,6 +236,6 @@ async fn a_flood_of_frames_that_carry_nothing_ends_the_connection() {
     let more = [many, frame(6, 0, 0, &[7; 8])].concat();
     assert!(passed(Guarded::of_server(&more)).is_err());
     let turns = Turns::default();
-    assert!(passed(Guarded::of_client(&requests(&[more]), turns.clone())).is_err());
+    assert!(passed(Guarded::of_client(&requests(&[more]), turns.clone(), usize::MAX)).is_err());
     assert!(turns.were_flooded());
 }

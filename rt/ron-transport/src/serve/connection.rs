@@ -85,7 +85,7 @@ pub(super) fn run<S: Service>(
             };
             if !proxied && tls.is_none() {
                 let conn = Arc::new(Conn::new(described(peer)));
-                return serve(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
+                return serve_counted(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
             }
             let greeted = Greeted { stream, peer, proxied, tls, limits };
             Box::pin(serve_greeted(&server, greeted, described, &mut permit)).await
@@ -126,10 +126,14 @@ async fn serve_greeted<S: Service>(
             server.count_refused(&cap);
             return End::Own;
         }
+        // Who came was not known when the connection was accepted.
+        if server.turns_away(&peer) {
+            return End::Own;
+        }
     }
     let info = described(peer);
     match tls {
-        None => serve(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
+        None => serve_counted(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
         Some(tls) => run_tls(server, &tls, Rewound { ahead, stream }, info, limits, permit).await,
     }
 }
@@ -169,11 +173,7 @@ async fn run_tls<S: Service>(
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
             let conn = Arc::new(Conn::new(info));
-            let end = serve(server, stream, Bytes::new(), Arc::clone(&conn), h2, limits, permit).await;
-            if end == End::Own && !conn.has_asked() {
-                server.services[conn.core].wasted_handshake(&conn);
-            }
-            return end;
+            return serve_counted(server, stream, Bytes::new(), conn, h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(HandshakeError::Challenge)) => {
@@ -182,7 +182,7 @@ async fn run_tls<S: Service>(
         Some(Err(error)) => tracing::debug!(peer = %info.peer, %error, "TLS handshake failed"),
         None => return End::NodeStops,
     }
-    server.services[info.core].wasted_handshake(&info);
+    server.services[info.core].wasted_connection(&info);
     End::Own
 }
 
@@ -191,6 +191,30 @@ fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
         version: stream.version(),
         server_name: stream.server_name().map(str::to_owned),
         client: stream.peer_certificates().first().and_then(ClientCertificate::of),
+    }
+}
+
+/// Serves HTTP on a stream whose handshakes are done, and counts a client that asks for nothing.
+fn serve_counted<'a, IO, S>(
+    server: &'a Shared<S>,
+    io: IO,
+    ahead: Bytes,
+    conn: Arc<Conn<S::PerConn>>,
+    agreed_h2: bool,
+    limits: Arc<HttpLimits>,
+    permit: &'a mut ConnPermit,
+) -> impl Future<Output = End> + Send + 'a
+where
+    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
+    S: Service,
+{
+    let served = serve(server, io, ahead, Arc::clone(&conn), agreed_h2, limits, permit);
+    async move {
+        let end = served.await;
+        if end == End::Own && !conn.has_asked() {
+            server.services[conn.core].wasted_connection(&conn);
+        }
+        end
     }
 }
 

@@ -75,7 +75,7 @@ where
 {
     let io = Metered::new(io, ahead, Arc::clone(&state.activity));
     let turns = Turns::default();
-    let io = TokioIo::new(Guarded::of_client(io, turns.clone()));
+    let io = TokioIo::new(Guarded::of_client(io, turns.clone(), limits.max_head_bytes));
     let (shared, max_headers) = (Arc::clone(state), limits.max_headers);
     let service = service_fn(move |request| answer(Arc::clone(&shared), request, max_headers));
     let mut connection = pin!(builder(limits, streams).serve_connection(io, service));

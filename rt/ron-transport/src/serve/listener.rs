@@ -126,14 +126,9 @@ fn retire<S: Service>(server: &Arc<Shared<S>>, listeners: Vec<Arc<Listener>>) {
     }
 }
 
-/// Whether the service wants nothing of this client now. Counted.
+/// Whether the service wants nothing of this client now. A proxy that names its client is heard first.
 fn turns_away<S: Service>(server: &Shared<S>, peer: &Peer) -> bool {
-    let is_turned_away = !server.proxy_protocol.load().trusts(peer)
-        && server.services.first().is_some_and(|service| service.turns_away(peer));
-    if is_turned_away {
-        server.count_turned_away();
-    }
-    is_turned_away
+    !server.proxy_protocol.load().trusts(peer) && server.turns_away(peer)
 }
 
 /// Applies the caps and places the connection on a core.

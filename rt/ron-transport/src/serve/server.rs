@@ -272,10 +272,6 @@ impl<S> Shared<S> {
         };
     }
 
-    pub(super) fn count_turned_away(&self) {
-        self.refused.flood.inc();
-    }
-
     fn sockets(&self) -> RankedGuard<'_, Sockets> {
         self.sockets.lock()
     }
@@ -286,6 +282,15 @@ impl<S: Service> Shared<S> {
     pub(super) fn account_of(&self, peer: &Peer) -> ClientKey {
         let speaks_for_many = self.services.first().is_some_and(|service| service.speaks_for_many(peer));
         if speaks_for_many { ClientKey::TrustedProxy } else { ClientKey::of(peer) }
+    }
+
+    /// Whether the service wants nothing of this client now. Counted.
+    pub(super) fn turns_away(&self, peer: &Peer) -> bool {
+        let is_turned_away = self.services.first().is_some_and(|service| service.turns_away(peer));
+        if is_turned_away {
+            self.refused.flood.inc();
+        }
+        is_turned_away
     }
 
     fn sample_connections(self: &Arc<Self>) {

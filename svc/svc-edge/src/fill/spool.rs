@@ -160,7 +160,7 @@ pub(super) fn too_large() -> Failure {
 /// Whether a bomb or no such stream at all, it is the origin's fault, not the client's.
 fn undecoded(error: DecodeError) -> Failure {
     match error {
-        DecodeError::Cap | DecodeError::Ratio => {
+        DecodeError::Cap | DecodeError::Ratio | DecodeError::Parts => {
             Failure::refused(Reason::SourceExpands, "the origin's answer expands more than allowed")
         }
         DecodeError::Malformed | DecodeError::Trailing | DecodeError::Truncated => {

@@ -125,7 +125,7 @@ fn decode_all(coding: Coding, encoded: &[u8], limits: Limits) -> Result<Bytes, D
 /// What a pack has is not the client's fault, whatever is wrong with it.
 fn undecoded(error: DecodeError) -> Refusal {
     match error {
-        DecodeError::Cap | DecodeError::Ratio => {
+        DecodeError::Cap | DecodeError::Ratio | DecodeError::Parts => {
             Refusal::new(Reason::SourceExpands, "the tile expands more than allowed")
         }
         DecodeError::Malformed | DecodeError::Trailing | DecodeError::Truncated => {

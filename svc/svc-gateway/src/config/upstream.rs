@@ -54,7 +54,8 @@ pub struct UpstreamConfig {
     /// tenant at most half as many of these as are free. Set it to at least twice `fair_queue.max_inflight`, so that
     /// requests always find connections beside streams.
     pub max_conns: usize,
-    /// Requests that may wait for one of the `max_conns` connections, per server; more are answered 429. Tenants take turns.
+    /// Requests that may wait for one of the `max_conns` connections, per server, or for a place on one HTTP/2 connection; more
+    /// are answered 429. Tenants take turns.
     pub max_waiting: usize,
     /// Idle connections kept per core and server.
     pub max_idle: usize,

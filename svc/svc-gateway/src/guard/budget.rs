@@ -12,6 +12,7 @@ use std::{
 };
 
 use ron_kernel::metrics::Counter;
+use tokio::sync::Semaphore;
 use types::{Reason, Refusal};
 
 use crate::{
@@ -85,6 +86,11 @@ pub(super) struct Account {
 }
 
 impl Account {
+    /// By what the decoders of the same tenant take turns; `None` for nobody's.
+    pub(super) fn turns(&self) -> Option<&Arc<Semaphore>> {
+        self.tenant.as_deref().map(Tenant::decoder_turns)
+    }
+
     /// Makes sure of `bytes` in all.
     ///
     /// # Errors

@@ -1,16 +1,24 @@
 //! A compressed body as its decoded bytes, a bounded piece at each poll.
+//!
+//! Decoding takes time of the core, and a client chooses how much: bodies can be made to take a hundred times as long as others of
+//! their length. So the decoders of one tenant take turns, and after some steps other tasks of the core have theirs.
 
 use std::{
     mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::{Buf, Bytes};
-use decode::{DecodeError, Decoder, STEP_MAX};
+use decode::{DecodeError, Decoder, STEP_INPUT, STEP_MAX};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_transport::BodyError;
-
+use tokio::{
+    sync::{AcquireError, OwnedSemaphorePermit},
+    time::Instant,
+};
 use types::Refusal;
 
 use super::{Breach, budget::Account, capped::Capped};
@@ -20,6 +28,12 @@ const PIECE_MIN: usize = 4 * 1024;
 
 /// What a buffer assumes a chunk to expand to; where it expands to more, the next piece has it.
 const USUAL_RATIO: usize = 4;
+
+/// After so long, other tasks of the core have their turn.
+const TURN: Duration = Duration::from_micros(500);
+
+/// The wait for the turn of one of the tenant's decoders.
+type Wait = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
 /// The decoded bytes of a compressed body.
 pub(super) struct Decoded {
@@ -31,6 +45,10 @@ pub(super) struct Decoded {
     chunk: Bytes,
     /// The buffer for the next decoded piece.
     piece: Vec<u8>,
+    /// `None` unless another decoder of the tenant makes a step.
+    waits: Option<Wait>,
+    /// When this one began to make steps; `None` once other tasks had their turn.
+    turn_began: Option<Instant>,
     rest: Rest,
 }
 
@@ -60,14 +78,19 @@ impl Decoded {
             breach,
             chunk: Bytes::new(),
             piece: Vec::new(),
+            waits: None,
+            turn_began: None,
             rest: Rest::Data,
         })
     }
 
     /// Takes the next frame of the source.
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        let frame = ready!(Pin::new(&mut self.source).poll_frame(cx)?).map(Frame::into_data);
-        match frame {
+        let Poll::Ready(frame) = Pin::new(&mut self.source).poll_frame(cx)? else {
+            self.turn_began = None;
+            return Poll::Pending;
+        };
+        match frame.map(Frame::into_data) {
             Some(Ok(chunk)) => {
                 self.chunk = chunk;
                 return Poll::Ready(Ok(()));
@@ -78,10 +101,34 @@ impl Decoded {
         Poll::Ready(self.decoder.finish().map_err(|error| self.refuse(error)))
     }
 
+    /// Ready when the decoder may make a step, with what keeps the tenant's others from it; `None` if they need not be kept.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
+        let began = *self.turn_began.get_or_insert_with(Instant::now);
+        if began.elapsed() >= TURN {
+            self.turn_began = None;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let Some(turns) = self.account.turns() else { return Poll::Ready(None) };
+        if self.waits.is_none() {
+            match Arc::clone(turns).try_acquire_owned() {
+                Ok(turn) => return Poll::Ready(Some(turn)),
+                Err(_) => self.waits = Some(Box::pin(Arc::clone(turns).acquire_owned())),
+            }
+        }
+        let Some(Poll::Ready(turn)) = self.waits.as_mut().map(|waits| waits.as_mut().poll(cx)) else {
+            self.turn_began = None;
+            return Poll::Pending;
+        };
+        self.waits = None;
+        // They are never taken away.
+        Poll::Ready(turn.ok())
+    }
+
     /// Decodes one step of the chunk; a piece if that gave any bytes.
     fn decode(&mut self) -> Result<Option<Bytes>, BodyError> {
         if self.piece.is_empty() {
-            let len = self.chunk.len().saturating_mul(USUAL_RATIO).clamp(PIECE_MIN, STEP_MAX);
+            let len = (self.chunk.len().min(STEP_INPUT) * USUAL_RATIO).clamp(PIECE_MIN, STEP_MAX);
             self.piece = vec![0; len];
         }
         let step = self.decoder.decode(&self.chunk, &mut self.piece).map_err(|error| self.refuse(error))?;
@@ -119,6 +166,7 @@ impl HttpBody for Decoded {
         // Each turn takes bytes of a body that is capped, so this ends.
         loop {
             if !this.is_drained() {
+                let _turn = ready!(this.poll_turn(cx));
                 if let Some(piece) = this.decode()? {
                     return Poll::Ready(Some(Ok(Frame::data(piece))));
                 }

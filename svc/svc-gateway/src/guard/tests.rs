@@ -1,6 +1,12 @@
 //! Bodies from memory through the guard, and one through a connection to an upstream.
 
-use std::{io::Write, os::unix::net::UnixStream, sync::Arc};
+use std::{
+    io::Write,
+    os::unix::net::UnixStream,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -8,14 +14,16 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use ron_kernel::metrics::Counter;
+use ron_kernel::{Kernel, metrics::Counter};
 use ron_transport::{
     client::{Home, HttpConn},
     stream::Stream,
 };
 use tokio::io::AsyncReadExt;
+use types::Moment;
 
 use super::*;
+use crate::tenant::{Class, TenantKey, TenantName, Tenants};
 
 const MIB: usize = 1024 * 1024;
 
@@ -164,6 +172,51 @@ async fn a_compressed_body_is_passed_on_decoded_in_bounded_pieces() {
         assert!(outcome.bytes == body, "it is not what was sent");
         assert!(outcome.longest <= decode::STEP_MAX);
     }
+}
+
+/// A compressed body of some MiB behind the guard, for this payer.
+fn decoded(payer: Payer<'_>) -> Body {
+    let body: Vec<u8> = (0..1_000_000_u32).flat_map(|number| (number / 3).to_le_bytes()).collect();
+    let mut request = request(&["gzip"], whole(&gzip(&body)));
+    let limits = BodyLimits { max_body_bytes: u64::MAX, ..BodyLimits::default() };
+    guard(&mut request, &limits, payer).expect("it is let in");
+    request.into_body()
+}
+
+fn poll(body: &mut Body) -> Poll<Option<bool>> {
+    let polled = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
+    polled.map(|frame| frame.map(|frame| frame.is_ok()))
+}
+
+#[test]
+fn a_decoder_that_has_much_to_do_lets_other_tasks_have_their_turns() {
+    let mut body = decoded(Payer::nobody(&ample()));
+    let mut turns = 0;
+    loop {
+        match poll(&mut body) {
+            Poll::Pending => turns += 1,
+            Poll::Ready(Some(is_fine)) => assert!(is_fine),
+            Poll::Ready(None) => break,
+        }
+    }
+    assert!(turns > 0, "all of it was there, and no other task was let in");
+}
+
+#[test]
+fn the_decoders_of_one_tenant_take_turns() {
+    let kernel = Kernel::builder("test").build().expect("a kernel");
+    let tenants = Tenants::new(8, &kernel.scope(&crate::TOPOLOGY));
+    let tenant = |name: &str| {
+        let key = TenantKey { class: Class::Authed, name: TenantName::Named(name.into()) };
+        tenants.get(&key, Moment::ORIGIN)
+    };
+    let (one, other, budget) = (tenant("one"), tenant("other"), ample());
+    let mut bodies = [&one, &other].map(|tenant| decoded(Payer::tenant(&budget, tenant)));
+    let step = Arc::clone(one.decoder_turns()).try_acquire_owned().expect("nobody makes one");
+    assert!(poll(&mut bodies[0]).is_pending() && poll(&mut bodies[0]).is_pending());
+    assert_eq!(poll(&mut bodies[1]), Poll::Ready(Some(true)), "another tenant's does not wait");
+    drop(step);
+    assert_eq!(poll(&mut bodies[0]), Poll::Ready(Some(true)));
 }
 
 #[test]

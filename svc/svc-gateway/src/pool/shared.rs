@@ -10,11 +10,11 @@ use ron_transport::client::H2Conn;
 use tokio::sync::Semaphore;
 use types::Moment;
 
-use super::Link;
+use super::{Link, places::Places};
 use crate::locks;
 
 /// Requests at once that the connections of one core to a server have room for: four connections of a hundred requests, more
-/// connections if the server takes fewer requests on each. When all are full, requests wait for their turn on one of them.
+/// connections if the server takes fewer requests on each. When all are full, requests wait for a place on one of them.
 const MAX_PLACES: usize = 400;
 
 /// Connections per core to a server that takes so many requests at once on each.
@@ -42,6 +42,7 @@ pub(crate) struct Shared {
 pub(crate) struct Lent {
     pub(crate) conn: H2Conn,
     pub(crate) link: Arc<Link>,
+    pub(crate) places: Arc<Places>,
     used: Moment,
 }
 
@@ -84,11 +85,7 @@ impl Shared {
         let found = roomy.map(|held| held.lend(now));
         let found = found.or_else(|| {
             let fullest_allowed = conns.len() >= most_shared(places);
-            conns
-                .iter_mut()
-                .filter(|_| fullest_allowed)
-                .min_by_key(|held| held.conn.in_flight())
-                .map(|h| h.lend(now))
+            conns.iter_mut().filter(|_| fullest_allowed).min_by_key(|held| held.load()).map(|h| h.lend(now))
         });
         drop(conns);
         close(dead);
@@ -100,16 +97,21 @@ impl Shared {
         self.conns().iter().map(|held| held.conn.most_in_flight()).min()
     }
 
+    /// Requests that wait for a place on one of the connections.
+    pub(crate) fn waiting(&self) -> usize {
+        self.conns().iter().map(|held| held.places.waiting()).sum()
+    }
+
     /// Any connection that is alive, for another core that may open none.
     pub(crate) fn any(&self, now: Moment) -> Option<Lent> {
         let mut conns = self.conns();
         let alive = conns.iter_mut().filter(|held| held.conn.is_alive());
-        alive.min_by_key(|held| held.conn.in_flight()).map(|held| held.lend(now))
+        alive.min_by_key(|held| held.load()).map(|held| held.lend(now))
     }
 
     /// Takes in a new connection.
     pub(crate) fn add(&self, conn: H2Conn, link: Arc<Link>, now: Moment) -> Lent {
-        let held = Lent { conn, link, used: now };
+        let held = Lent { conn, link, places: Places::new(), used: now };
         self.conns().push(held.clone());
         held.link.rests();
         held
@@ -130,6 +132,11 @@ impl Shared {
 }
 
 impl Lent {
+    /// Requests on the connection, and those that wait for a place there.
+    fn load(&self) -> usize {
+        self.conn.in_flight() + self.places.waiting()
+    }
+
     fn lend(&mut self, now: Moment) -> Self {
         self.used = now;
         self.clone()

@@ -19,7 +19,7 @@ use super::{
     seats::{Full, Grant, Seat},
     server::Server,
 };
-use crate::pool::{Idle, Lent, Link, Pool};
+use crate::pool::{Idle, Lent, Link, NoPlace, Place, Placed, Pool};
 
 /// What is left of a request that nobody waits for.
 pub(crate) const ABANDONED: ChildSpec = ChildSpec {
@@ -125,16 +125,18 @@ impl Upstream {
         request: &mut Request,
         trip: &mut Trip<'_>,
     ) -> Result<Response, Fault> {
+        let place = self.place_on(&held, trip).await?;
         let (load, before) = (Load::begin(&pool.server), held.conn.progress());
         let most_before = held.conn.most_in_flight();
         let sent = head_and_body_of(request);
         let mut leaving = self.leaving(trip);
+        leaving.place = Some(place);
         let outcome = {
             let home = held.link.shared(trip.client) as Arc<dyn Home>;
             let answer = pin!(held.conn.send_for(sent, home, leaving.watch()));
             trip.answer(self.group.tools.clock, answer).await
         };
-        leaving.over(&outcome, trip);
+        let place = leaving.over(&outcome, trip);
         if matches!(outcome, Err(Late::Server)) {
             held.conn.retire_if_silent(before);
         }
@@ -147,7 +149,7 @@ impl Upstream {
             other => other,
         })?;
         // The connection's seat is taken for as long as any response is on its way.
-        Ok(response.map(|body| body.holding((load, held.link))))
+        Ok(response.map(|body| body.holding((load, held.link, place))))
     }
 
     /// What hears of it if the request's client leaves before the answer, or its deadline passes.
@@ -156,7 +158,7 @@ impl Upstream {
         if let Some(written) = holding.as_ref().and_then(Held::written) {
             written.is_sent();
         }
-        Leaving { holding, group: &self.group }
+        Leaving { holding, place: None, group: &self.group }
     }
 
     /// What came of sending; a request that was not sent is put back.
@@ -247,12 +249,33 @@ impl Upstream {
                 let granted = granted.map_err(|_gone| Fault::Broken)?;
                 granted.map_err(|full| self.too_many_wait(full))
             }
-            None => {
-                self.group.tools.families.timeouts().connect.inc();
-                trip.cause = Some(self.late(Late::Connection));
-                Err(Fault::Late(Late::Connection))
-            }
+            None => Err(self.no_connection(trip)),
         }
+    }
+
+    /// A place on a connection that others use too.
+    async fn place_on(&self, held: &Lent, trip: &mut Trip<'_>) -> Result<Place, Fault> {
+        let (most, max_waiting) = (held.conn.most_in_flight(), self.group.config.max_waiting);
+        let full = |NoPlace| self.too_many_wait(Full);
+        let turn = match held.places.take(trip.client, most, max_waiting).map_err(full)? {
+            Placed::At(place) => return Ok(place),
+            Placed::Waits(turn) => turn,
+        };
+        match self.group.tools.clock.by(trip.deadline, turn).await {
+            Some(placed) => {
+                // What follows is the server's time; the wait was for others' requests.
+                trip.attempt_began = self.group.tools.clock.now();
+                placed.map_err(|_gone| Fault::Broken)?.map_err(full)
+            }
+            None => Err(self.no_connection(trip)),
+        }
+    }
+
+    /// The deadline has passed while the request waited for a connection.
+    fn no_connection(&self, trip: &mut Trip<'_>) -> Fault {
+        self.group.tools.families.timeouts().connect.inc();
+        trip.cause = Some(self.late(Late::Connection));
+        Fault::Late(Late::Connection)
     }
 
     fn too_many_wait(&self, _: Full) -> Fault {
@@ -324,18 +347,21 @@ pub(super) async fn reach(
 /// `finish_abandoned` for it; otherwise a client that leaves at once could have a server do more than there are slots.
 struct Leaving<'h, 'g> {
     holding: Option<Held<'h>>,
+    /// The request's place on a connection that others use too.
+    place: Option<Place>,
     group: &'g Group,
 }
 
 impl<'h> Leaving<'h, '_> {
     /// Nobody leaves it any more: gives back what the request holds.
-    fn over(self, outcome: &Result<Result<Response, SendFault>, Late>, trip: &mut Trip<'h>) {
+    fn over(self, outcome: &Result<Result<Response, SendFault>, Late>, trip: &mut Trip<'h>) -> Option<Place> {
         if let (Ok(Err(SendFault::Unsent(_))), Some(written)) =
             (outcome, self.holding.as_ref().and_then(Held::written))
         {
             written.is_unsent();
         }
         trip.holding = self.holding;
+        self.place
     }
 
     fn watch(&mut self) -> Option<&mut (dyn RequestWatch + '_)> {
@@ -356,7 +382,7 @@ impl RequestWatch for Leaving<'_, '_> {
         }
         let Some(slot) = self.holding.as_mut().and_then(Held::slot) else { return };
         let written = self.holding.as_ref().and_then(Held::written).cloned();
-        let tools = &self.group.tools;
+        let (place, tools) = (self.place.take(), &self.group.tools);
         let (clock, until) =
             (tools.clock, tools.clock.within(self.group.config.finish_abandoned.as_duration()));
         tools.abandoned.spawn(async move {
@@ -364,7 +390,7 @@ impl RequestWatch for Leaving<'_, '_> {
             if let (Some(head), Some(written)) = (answered, &written) {
                 written.answered(head.status, &head.headers);
             }
-            drop((slot, written));
+            drop((slot, written, place));
         });
     }
 }

@@ -183,7 +183,7 @@ impl Upstreams {
         for group in groups.values() {
             let members = group.members();
             group.metrics.sample(members.iter().map(|member| &member.server), now);
-            waiting += members.iter().map(|member| member.server.seats.waiting()).sum::<usize>();
+            waiting += members.iter().map(Member::waiting).sum::<usize>();
         }
         self.tools.families.queue().depth.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
@@ -360,6 +360,11 @@ impl Group {
 }
 
 impl Member {
+    /// Requests that wait for a connection to it, or for a place on one.
+    fn waiting(&self) -> usize {
+        self.server.seats.waiting() + self.pools.iter().map(|pool| pool.shared.waiting()).sum::<usize>()
+    }
+
     fn new(
         upstream: &str,
         configured: &EndpointConfig,
