@@ -33,6 +33,7 @@ fn limits_beyond_their_safe_maximum_need_the_operators_consent() {
         "node.drain_deadline=61s",
         "ledger.url=postgres://u@db.example/d?sslmode=disable",
         "ledger.url=postgres://u@db.example/d?sslmode=prefer",
+        "gateway.quotas.store=redis://:secret@db.example",
     ] {
         assert!(!is_accepted(&[setting]), "{setting}");
         assert!(is_accepted(&["node.danger_ok=true", setting]), "{setting}");

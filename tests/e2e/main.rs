@@ -14,6 +14,7 @@ mod docs;
 mod drain;
 mod edge;
 mod edge_proofs;
+mod fleet;
 mod includes;
 mod kept_state;
 mod metrics;

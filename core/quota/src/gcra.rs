@@ -42,6 +42,19 @@ pub struct Passed {
     pub whole_in: Duration,
 }
 
+/// Several requests that were given out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// How many were given out.
+    pub tokens: u32,
+    /// How many more could be.
+    pub left: u32,
+    /// How long until there is one more; zero if one is left.
+    pub wait: Duration,
+    /// The state from now on.
+    pub tat: Moment,
+}
+
 /// The allowance is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("used up for another {wait:?}")]
@@ -88,10 +101,35 @@ impl Rate {
         self.burst
     }
 
+    /// The time between two requests of the steady rate.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        Duration::from_nanos(self.interval)
+    }
+
     /// How long a used-up burst takes to come back.
     #[must_use]
     pub const fn window(&self) -> Duration {
         Duration::from_nanos(self.window)
+    }
+
+    /// A rate of the same kind with another interval, in nanoseconds, and another burst.
+    pub(crate) fn with(interval: u64, burst: u32) -> Self {
+        let (interval, burst) = (interval.clamp(1, LONGEST), burst.max(1));
+        let window = interval.saturating_mul(u64::from(burst)).min(LONGEST);
+        Self { interval, window, burst }
+    }
+
+    /// Gives out up to `wanted` requests at once by the state `tat`, as many as there are.
+    #[must_use]
+    pub fn grant(&self, tat: Moment, now: Moment, wanted: u32) -> Grant {
+        let owed = tat.as_nanos().saturating_sub(now.as_nanos()).min(self.window);
+        let whole = |free: u64| u32::try_from(free / self.interval).unwrap_or(u32::MAX);
+        let tokens = wanted.min(whole(self.window - owed));
+        let owed = owed + u64::from(tokens) * self.interval;
+        let free = self.window - owed;
+        let wait = Duration::from_nanos(self.interval.saturating_sub(free));
+        Grant { tokens, left: whole(free), wait, tat: now.after(Duration::from_nanos(owed)) }
     }
 
     /// Judges one request at `now` by the state `tat`, which is any moment of the past for a new caller.

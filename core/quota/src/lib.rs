@@ -3,7 +3,8 @@
 //!
 //! A limit is the generic cell rate algorithm (GCRA, ITU-T I.371): one number per caller, the time at which its
 //! allowance is whole again. No timer refills it, and a caller whose time has passed is equivalent to one never
-//! seen, so a bounded map can forget it.
+//! seen, so a bounded map can forget it. A limit that several gateways share has that number in a store, and each
+//! gateway gives out what it has leased from there ([`Lease`]).
 //!
 //! ```
 //! use quota::{Bucket, Rate};
@@ -22,9 +23,11 @@
 mod book;
 mod gcra;
 mod headers;
+mod lease;
 mod sharded;
 
 pub use book::{Book, Forgettable, Full};
-pub use gcra::{Bucket, Exhausted, InvalidRate, Passed, Rate};
+pub use gcra::{Bucket, Exhausted, Grant, InvalidRate, Passed, Rate};
 pub use headers::{LimitField, PolicyField};
+pub use lease::{Ask, FleetSize, LIFETIME, Lease, PATIENCE};
 pub use sharded::ShardedBook;

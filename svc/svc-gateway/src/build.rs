@@ -36,6 +36,7 @@ use crate::{
     auth::{Auth, AuthFiles, JwtKeys},
     basic_auth::BasicAuth,
     cache::{CacheStoreError, RouteCache},
+    fleet::{Limits, QuotaStoreFault},
     jwt::{JwksSettings, SettingsError},
     local::{Local, LocalServices, UnknownService, check_services},
     message::identity,
@@ -82,6 +83,9 @@ pub enum BuildError {
     /// Responses cannot be stored where they should be.
     #[error("gateway: {0}")]
     CacheStore(#[from] CacheStoreError),
+    /// Limits cannot be shared as configured.
+    #[error("gateway: {0}")]
+    QuotaStore(#[from] QuotaStoreFault),
     /// A route leads to a service that is not there.
     #[error("{0}")]
     Service(#[from] UnknownService),
@@ -160,8 +164,9 @@ impl Gateway {
         let listener = inherited.listen(&config.listen, BindOptions::default())?;
         let output = Output::open(scope, &config.access_log).await?;
         let access_log = AccessLog::start(scope, &config.access_log, output);
+        let limits = Limits::start(scope, &config.quotas, &resolver).await?;
         let ends = Ends { upstreams: Upstreams::new(scope, resolver), services };
-        let shared = Shared::new(scope, config);
+        let shared = Shared::new(scope, config, limits);
         shared.prepare_cache(scope, config, settings.data_dir).await?;
         let groups = ends.upstreams.prepare(&config.upstream).await?;
         let built = build_policies(scope, config, &ends, &groups, &auth, None);

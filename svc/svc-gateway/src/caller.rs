@@ -9,7 +9,6 @@ mod memo;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
-use quota::Bucket;
 use ron_transport::caps::ClientKey;
 use types::{ActorId, Moment};
 
@@ -19,6 +18,7 @@ pub(crate) use memo::ConnMemo;
 use crate::{
     TenantSource,
     client_addr::Client,
+    fleet::Allowance,
     jwt::Claims,
     policy::Policy,
     shared::Shared,
@@ -30,7 +30,7 @@ use memo::Evidence;
 #[derive(Debug)]
 pub(crate) struct Caller {
     /// How far the rate of the client's address is used up.
-    pub(crate) client: Arc<Bucket>,
+    pub(crate) client: Arc<Allowance>,
     pub(crate) tenant: Arc<Tenant>,
     /// The client's address; `None` where the tenant is the address.
     pub(crate) address: Option<ClientKey>,

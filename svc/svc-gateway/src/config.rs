@@ -12,6 +12,7 @@ mod forward_auth;
 mod identity;
 mod limits;
 mod mirror;
+mod quota_store;
 mod rate;
 mod respond;
 mod route;
@@ -43,6 +44,8 @@ pub use forward_auth::ForwardAuthConfig;
 pub use identity::{TenantSource, UnknownSource};
 pub use limits::LimitsConfig;
 pub use mirror::MirrorConfig;
+pub(crate) use quota_store::QuotaStore;
+pub use quota_store::QuotaStoreError;
 pub use rate::{RateBy, RouteRateConfig};
 pub use respond::RespondConfig;
 pub(crate) use route::Flaw;
@@ -184,8 +187,15 @@ impl Default for GatewayConfig {
 
 impl Table for GatewayConfig {
     const NAME: &'static str = "gateway";
-    const RESTART: &'static [&'static str] =
-        &["enabled", "redirect_http", "strict_boot", "fair_queue.max_tenants", "cache"];
+    const RESTART: &'static [&'static str] = &[
+        "enabled",
+        "redirect_http",
+        "strict_boot",
+        "fair_queue.max_tenants",
+        "cache",
+        "quotas.store",
+        "quotas.store_ca_path",
+    ];
 
     fn check(&self, checks: &Checks, problems: &mut Problems) {
         let danger_ok = checks.danger_ok();
@@ -198,7 +208,7 @@ impl Table for GatewayConfig {
         self.cache.check(danger_ok, problems);
         self.fair_queue.check(danger_ok, problems);
         self.drr.check(problems);
-        self.quotas.check(problems);
+        self.quotas.check(danger_ok, problems);
         if self.tenant_from.is_empty() {
             problems
                 .at("tenant_from", "must name at least one source")

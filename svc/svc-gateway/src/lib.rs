@@ -20,6 +20,7 @@ mod caller;
 mod client_addr;
 mod compress;
 mod config;
+mod fleet;
 mod floods;
 mod forward_auth;
 #[cfg(any(test, fuzzing))]
@@ -63,11 +64,12 @@ pub use config::{
     BreakerConfig, CacheConfig, ClaimWanted, ClassWeights, ClientAuth, CompressCoding, CompressConfig,
     CorsConfig, DrrConfig, EjectConfig, EndpointConfig, FairQueueConfig, ForwardAuthConfig, GatewayConfig,
     HeaderRulesConfig, HeaderWanted, HealthConfig, IssuerConfig, LimitsConfig, MinVersion, MirrorConfig,
-    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotasConfig, RateBy, RedirectConfig,
-    RespondConfig, RetryConfig, RouteCacheConfig, RouteConfig, RouteRateConfig, SecurityHeaders, SniConfig,
-    SplitConfig, StickyConfig, TenantSource, TlsConfig, UnknownSource, UpstreamConfig, UpstreamTlsConfig,
-    ViewConfig,
+    NoPath, Order, PartConfig, PartPath, PqFallback, PqMode, Protocol, QuotaStoreError, QuotasConfig, RateBy,
+    RedirectConfig, RespondConfig, RetryConfig, RouteCacheConfig, RouteConfig, RouteRateConfig,
+    SecurityHeaders, SniConfig, SplitConfig, StickyConfig, TenantSource, TlsConfig, UnknownSource,
+    UpstreamConfig, UpstreamTlsConfig, ViewConfig,
 };
+pub use fleet::{QuotaStoreFault, REDIS_AVAILABLE};
 pub use local::{Answering, LocalService, LocalServices, UnknownService, check_services};
 pub use objects::{Finding, FoundObject, OBJECTS, ObjectBridge, ObjectSource};
 pub use passwords::{HashError, LineProblem, UsersError, check_users, hash_password};

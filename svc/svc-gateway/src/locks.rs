@@ -87,8 +87,11 @@ pub(crate) const PASSWORD_MEMO: LockSpec =
 pub(crate) const PASSWORD_LINE: LockSpec =
     lock("password_line", 170, "requests that wait for a password check, by address");
 
+pub(crate) const QUOTA_LEASE: LockSpec =
+    lock("quota_lease", 172, "what this gateway has of one limit that gateways share");
+
 /// All locks of the gateway, in their order.
-pub(crate) const ALL: [LockSpec; 25] = [
+pub(crate) const ALL: [LockSpec; 26] = [
     TRANSFER_ANSWER,
     AUTH_FILES,
     BUSIEST_LABELS,
@@ -114,4 +117,5 @@ pub(crate) const ALL: [LockSpec; 25] = [
     TOKEN_CACHE,
     PASSWORD_MEMO,
     PASSWORD_LINE,
+    QUOTA_LEASE,
 ];

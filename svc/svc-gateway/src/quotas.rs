@@ -1,13 +1,14 @@
 //! Rates of clients, tenants and capabilities: the first limits a request meets.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use quota::{Bucket, Exhausted, LimitField, Passed, PolicyField, Rate};
+use quota::{Exhausted, LimitField, Passed, PolicyField, Rate};
 use ron_transport::{ConnInfo, caps::ClientKey};
 use types::{Moment, Reason, Refusal};
 
 use crate::{
     DrrConfig, QuotasConfig,
     caller::{Caller, Credential},
+    fleet::Allowance,
     policy::Policy,
     shared::Shared,
     tenant::Tenant,
@@ -45,7 +46,7 @@ impl Rates {
     ///
     /// # Errors
     /// The allowance, if it is used up.
-    pub(crate) fn charge_client(&self, client: &Bucket, now: Moment) -> Result<Option<Verdict>, Verdict> {
+    pub(crate) fn charge_client(&self, client: &Allowance, now: Moment) -> Result<Option<Verdict>, Verdict> {
         charge_one("client", self.client, client, now)
     }
 
@@ -77,7 +78,7 @@ impl Rates {
             let verdict = bucket.check(&rate, now);
             match verdict {
                 Err(_) => {
-                    refund(&limits[..index]);
+                    refund(&limits[..index], now);
                     return Err(Verdict { name, rate, verdict });
                 }
                 Ok(passed)
@@ -145,14 +146,14 @@ pub(crate) fn count_flood(conn: &ConnInfo, policy: &Policy, shared: &Shared) {
 ///
 /// # Errors
 /// The allowance, if it is used up.
-pub(crate) fn charge_route(rate: Rate, bucket: &Bucket, now: Moment) -> Result<Option<Verdict>, Verdict> {
+pub(crate) fn charge_route(rate: Rate, bucket: &Allowance, now: Moment) -> Result<Option<Verdict>, Verdict> {
     charge_one("route", Some(rate), bucket, now)
 }
 
 fn charge_one(
     name: &'static str,
     rate: Option<Rate>,
-    bucket: &Bucket,
+    bucket: &Allowance,
     now: Moment,
 ) -> Result<Option<Verdict>, Verdict> {
     let Some(rate) = rate else { return Ok(None) };
@@ -164,10 +165,10 @@ fn charge_one(
 }
 
 /// Gives back what earlier limits took for a request that a later one refuses.
-fn refund(limits: &[(&str, Option<Rate>, Option<&Bucket>)]) {
+fn refund(limits: &[(&str, Option<Rate>, Option<&Allowance>)], now: Moment) {
     for (_, rate, bucket) in limits {
         if let (Some(rate), Some(bucket)) = (rate, bucket) {
-            bucket.refund(rate);
+            bucket.refund(rate, now);
         }
     }
 }

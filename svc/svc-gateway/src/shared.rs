@@ -9,7 +9,7 @@ use std::{
 };
 
 use captoken::TokenId;
-use quota::{Bucket, ShardedBook};
+use quota::ShardedBook;
 use ron_kernel::{Clock, Scope};
 use ron_transport::caps::ClientKey;
 use types::Moment;
@@ -19,6 +19,7 @@ use crate::{
     admission::Admission,
     buffers::BufferMemory,
     cache::{CacheStoreError, ResponseCache},
+    fleet::{Allowance, Limits},
     floods::Floods,
     guard::DecodeBudget,
     passwords::Passwords,
@@ -32,7 +33,7 @@ pub(crate) use metrics::METRICS;
 const MAX_BUCKETS: usize = 131_072;
 
 /// The allowances of many, by what they are known by.
-type Buckets<K> = ShardedBook<K, Bucket, RandomState>;
+type Buckets<K> = ShardedBook<K, Allowance, RandomState>;
 
 /// State that all cores share.
 #[derive(Debug)]
@@ -53,11 +54,12 @@ pub(crate) struct Shared {
     /// Of routes with a rate of their own, by the route's name and the client; `None` for all clients.
     routes: Buckets<(Arc<str>, Option<ClientKey>)>,
     /// Of addresses and capabilities that there was no more room for.
-    other: Arc<Bucket>,
+    other: Arc<Allowance>,
+    limits: Limits,
 }
 
 impl Shared {
-    pub(crate) fn new(scope: &Scope, config: &GatewayConfig) -> Arc<Self> {
+    pub(crate) fn new(scope: &Scope, config: &GatewayConfig, limits: Limits) -> Arc<Self> {
         let refused = metrics::decode_refused(scope);
         let buffers = BufferMemory::new(config.limits.buffer_memory.as_u64());
         let reclaimed = metrics::slots_reclaimed(scope);
@@ -67,7 +69,7 @@ impl Shared {
             clock: scope.clock(),
             transfers,
             buffers,
-            tenants: Tenants::new(config.fair_queue.max_tenants, scope),
+            tenants: Tenants::new(config.fair_queue.max_tenants, scope, limits.clone()),
             admission: Admission::new(scope, config),
             decoding: Arc::new(DecodeBudget::new(config.limits.decode_memory.as_u64(), refused)),
             floods: Floods::default(),
@@ -77,6 +79,7 @@ impl Shared {
             capabilities: Buckets::new(MAX_BUCKETS, RandomState::new()),
             routes: Buckets::new(MAX_BUCKETS, RandomState::new()),
             other: Arc::default(),
+            limits,
         });
         metrics::publish(scope, &shared);
         shared
@@ -101,8 +104,9 @@ impl Shared {
     }
 
     /// The allowance of a client's address.
-    pub(crate) fn client(&self, key: ClientKey, now: Moment) -> Arc<Bucket> {
-        self.clients.get_or_insert(&key, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    pub(crate) fn client(&self, key: ClientKey, now: Moment) -> Arc<Allowance> {
+        let known = self.clients.get_or_insert(&key, now, || self.limits.of_client(key));
+        known.unwrap_or_else(|_| Arc::clone(&self.other))
     }
 
     /// The allowance of a client on a route, or of all clients there; `None` if there is no more room.
@@ -111,12 +115,14 @@ impl Shared {
         route: &Arc<str>,
         client: Option<ClientKey>,
         now: Moment,
-    ) -> Option<Arc<Bucket>> {
-        self.routes.get_or_insert(&(Arc::clone(route), client), now, Bucket::default).ok()
+    ) -> Option<Arc<Allowance>> {
+        let key = (Arc::clone(route), client);
+        self.routes.get_or_insert(&key, now, || self.limits.of_route(route, client)).ok()
     }
 
     /// The allowance of a capability.
-    pub(crate) fn capability(&self, id: TokenId, now: Moment) -> Arc<Bucket> {
-        self.capabilities.get_or_insert(&id, now, Bucket::default).unwrap_or_else(|_| Arc::clone(&self.other))
+    pub(crate) fn capability(&self, id: TokenId, now: Moment) -> Arc<Allowance> {
+        let known = self.capabilities.get_or_insert(&id, now, || self.limits.of_capability(&id));
+        known.unwrap_or_else(|_| Arc::clone(&self.other))
     }
 }

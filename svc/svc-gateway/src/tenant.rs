@@ -13,7 +13,7 @@ use std::{
 };
 
 use fairq::{LastSeen, SlotMean, SlotsHeld};
-use quota::{Bucket, Forgettable, ShardedBook};
+use quota::{Forgettable, ShardedBook};
 use ron_kernel::{
     Scope,
     blame::ClientId,
@@ -22,6 +22,8 @@ use ron_kernel::{
 use ron_transport::caps::ClientKey;
 use tokio::sync::Semaphore;
 use types::{ActorId, Moment, Reason};
+
+use crate::fleet::{Allowance, Limits};
 
 pub(crate) use record::{LATENCY_BOUNDS_MS, Record, Totals};
 
@@ -96,7 +98,7 @@ pub(crate) struct Tenant {
     /// Tells it apart from all others, from 1.
     pub(crate) id: ClientId,
     /// How far its rate is used up.
-    pub(crate) rate: Bucket,
+    pub(crate) rate: Allowance,
     /// How long its recent requests held their slots, in nanoseconds, see [`SlotMean`]. Cores overwrite each other's
     /// updates; a sample more or less does not matter.
     expected_slot: AtomicU64,
@@ -130,10 +132,11 @@ impl Tenant {
             _ => ActorId::other(),
         };
         let requests = books.meters.meter(&actor, "used.requests");
+        let rate = books.limits.of_tenant(&key);
         Self {
             key,
             id: books.tenants.fetch_add(1, Ordering::Relaxed) + 1,
-            rate: Bucket::default(),
+            rate,
             expected_slot: AtomicU64::new(0),
             high_slot: AtomicU64::new(0),
             last_seen: LastSeen::default(),
@@ -266,14 +269,15 @@ struct Books {
     provided: Meter,
     /// How many tenants there have been.
     tenants: Arc<AtomicU64>,
+    limits: Limits,
 }
 
 impl Tenants {
-    pub(crate) fn new(capacity: usize, scope: &Scope) -> Self {
+    pub(crate) fn new(capacity: usize, scope: &Scope, limits: Limits) -> Self {
         let meters = scope.meters();
         let node = ActorId::new(scope.node()).unwrap_or_else(|_| ActorId::other());
         let provided = meters.meter(&node, "provided.answers");
-        let books = Books { meters: meters.clone(), provided, tenants: Arc::default() };
+        let books = Books { meters: meters.clone(), provided, tenants: Arc::default(), limits };
         let other = |class| Arc::new(Tenant::new(TenantKey { class, name: TenantName::Other }, &books));
         Self { book: ShardedBook::new(capacity, RandomState::new()), others: Class::ALL.map(other), books }
     }

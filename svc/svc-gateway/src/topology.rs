@@ -14,6 +14,7 @@ use crate::{
     acme::{self, ACME_RENEWER},
     admission::{self, SCHED, WORK},
     cache::{self, CACHE_FETCH, CACHE_FILL, CACHE_REVALIDATE, CACHE_WRITER, CACHE_WRITES},
+    fleet::{self, QUOTA_KEEPER, QUOTA_LEASES},
     jwt::VERIFIER_KEY_REFRESHER,
     locks,
     mirror::MIRRORED,
@@ -52,6 +53,8 @@ pub static TOPOLOGY: Topology = Topology {
          the CA does not affect the certificates in use.",
         "A copy of a request (`mirror`) is sent once, holds no slot, and neither delays nor changes the response to \
          the request.",
+        "No request waits for the store of shared limits; while it does not answer, this gateway keeps its last share of \
+         each.",
         "A drain finishes the requests in flight before it closes a connection.",
     ],
     tasks: &[
@@ -65,6 +68,7 @@ pub static TOPOLOGY: Topology = Topology {
         ACME_RENEWER,
         ACCESS_LOG_WRITER,
         CACHE_WRITER,
+        QUOTA_KEEPER,
     ],
     children: &[
         CONNECTION,
@@ -76,7 +80,7 @@ pub static TOPOLOGY: Topology = Topology {
         CACHE_FILL,
         CACHE_REVALIDATE,
     ],
-    queues: &[WORK, SCHED, WAITING_QUEUE, PASSWORD_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES],
+    queues: &[WORK, SCHED, WAITING_QUEUE, PASSWORD_QUEUE, ACCESS_LOG_QUEUE, CACHE_WRITES, QUOTA_LEASES],
     locks: &joined::<_, { locks::ALL.len() + LOCKS.len() }>(&locks::ALL, &LOCKS),
     timeouts: &joined::<_, { TIMEOUTS.len() + OWN_TIMEOUTS.len() }>(&TIMEOUTS, OWN_TIMEOUTS),
     metrics: &joined::<_, { admission::METRICS.len() + OWN_METRICS.len() }>(
@@ -123,6 +127,12 @@ const OWN_TIMEOUTS: &[TimeoutSpec] = &[
         doc: "one run of the program that changes a DNS zone; then it is killed, and the attempt has failed",
     },
     TimeoutSpec {
+        name: "quotas.store",
+        default: Duration::from_millis(500),
+        doc: "the store of shared limits: connecting, the handshake, and each batch of questions; then the connection closes, \
+              and this gateway's last shares count",
+    },
+    TimeoutSpec {
         name: "tunnel_idle_timeout",
         default: Duration::from_secs(60),
         doc: "an upgraded connection on which no byte passes, or one end does not read; then it closes",
@@ -144,6 +154,8 @@ const OWN_METRICS: [MetricSpec; shared::METRICS.len() + upstream::METRICS.len() 
         &LATER_METRICS,
     );
 
-/// Those of the cache and of certificates.
-const LATER_METRICS: [MetricSpec; cache::METRICS.len() + acme::METRICS.len()] =
-    joined(&cache::METRICS, &acme::METRICS);
+/// Those of the cache, of certificates and of shared limits.
+const LATER_METRICS: [MetricSpec; cache::METRICS.len() + acme::METRICS.len() + fleet::METRICS.len()] = joined(
+    &joined::<_, { cache::METRICS.len() + acme::METRICS.len() }>(&cache::METRICS, &acme::METRICS),
+    &fleet::METRICS,
+);

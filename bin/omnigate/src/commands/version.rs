@@ -21,6 +21,7 @@ fn features() -> Vec<&'static str> {
         ("otlp", ron_traces::AVAILABLE),
         ("postgres", ron_ledger::POSTGRES_AVAILABLE),
         ("quic", svc_overlay::QUIC_AVAILABLE),
+        ("redis", svc_gateway::REDIS_AVAILABLE),
     ];
     known.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }

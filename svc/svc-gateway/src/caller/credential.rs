@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use captoken::{Bearer, TokenError};
 use http::{HeaderMap, header::AUTHORIZATION};
-use quota::Bucket;
 use ron_kernel::Clock;
 use types::{Moment, Reason, Refusal};
 
 use crate::{
+    fleet::Allowance,
     jwt::{Claims, JwtError},
     policy::Policy,
     shared::Shared,
@@ -23,7 +23,7 @@ pub(crate) enum Credential {
     /// Nothing, or what only the upstream can judge.
     None,
     /// An authentic capability. Whether it covers the request is decided once the request is admitted.
-    Capability { bearer: Arc<Bearer>, rate: Arc<Bucket> },
+    Capability { bearer: Arc<Bearer>, rate: Arc<Allowance> },
     /// A JWT that was verified before.
     Jwt(Arc<Claims>),
     /// A JWT that is to be verified once the request is admitted: a signature costs more than a refusal.

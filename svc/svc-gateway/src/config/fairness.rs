@@ -1,11 +1,12 @@
 //! The `[gateway.fair_queue]`, `[gateway.drr]` and `[gateway.quotas]` tables: how much of the node each tenant may have.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use ron_kernel::config::{ByteSize, HumanDuration, Problems};
+use ron_kernel::config::{ByteSize, HumanDuration, PathSetting, Problems, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quota_store::{self, QuotaStore, QuotaStoreError};
 use crate::tenant::TenantName;
 
 /// More requests at once than this need `danger_ok`: each holds its buffers and an upstream connection.
@@ -103,6 +104,14 @@ pub struct QuotasConfig {
     pub per_cap_rps: u32,
     /// Burst size of the rate limits, in seconds of the rate.
     pub burst: f64,
+    /// Where the rates of clients, tenants, capabilities and routes are counted: `local`, the default, for each gateway
+    /// on its own, or a Redis or Valkey server that gateways share: `redis://host:6379`, over TLS
+    /// `rediss://user:password@host:6379/0`. Requests never wait for it; while it does not answer, each gateway keeps
+    /// its last share of each limit.
+    pub store: Option<Secret>,
+    /// PEM bundle of the CA certificates for the server of `store`; empty for the system's.
+    #[schemars(with = "PathSetting")]
+    pub store_ca_path: PathBuf,
 }
 
 impl Default for FairQueueConfig {
@@ -136,7 +145,14 @@ impl Default for DrrConfig {
 
 impl Default for QuotasConfig {
     fn default() -> Self {
-        Self { per_ip_rps: 50, refusals_rps: 100, per_cap_rps: 200, burst: 2.0 }
+        Self {
+            per_ip_rps: 50,
+            refusals_rps: 100,
+            per_cap_rps: 200,
+            burst: 2.0,
+            store: None,
+            store_ca_path: PathBuf::new(),
+        }
     }
 }
 
@@ -188,10 +204,19 @@ impl DrrConfig {
 }
 
 impl QuotasConfig {
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, danger_ok: bool, problems: &mut Problems) {
+        quota_store::check(self.store.as_ref(), danger_ok, problems);
         if !(self.burst > 0.0 && self.burst <= MAX_BURST) {
             problems.at("quotas.burst", format!("must be above 0 and at most {MAX_BURST} seconds"));
         }
+    }
+
+    /// The store that gateways share; `None` if each counts on its own.
+    ///
+    /// # Errors
+    /// [`QuotaStoreError`].
+    pub(crate) fn quota_store(&self) -> Result<Option<QuotaStore>, QuotaStoreError> {
+        quota_store::named(self.store.as_ref())
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method};
-use quota::{Bucket, Rate};
+use quota::Rate;
 use ron_kernel::metrics::RouteMetrics;
 use ron_transport::Request;
 use types::{Reason, Refusal};
@@ -29,6 +29,7 @@ use crate::{
     caller::Credential,
     compress::Compress,
     config::{Auth, RateBy, RouteConfig},
+    fleet::Allowance,
     forward_auth::ForwardAuth,
     jwt::ClaimRule,
     local::Local,
@@ -94,7 +95,7 @@ pub(crate) struct RouteRate {
     pub(crate) by: RateBy,
     /// The allowance of clients that there is no more room for. Of this route alone: on another one, with a quicker rate, what
     /// it takes would be owed for longer.
-    pub(crate) other: Arc<Bucket>,
+    pub(crate) other: Arc<Allowance>,
 }
 
 /// Who answers the requests of a route.
