@@ -317,10 +317,8 @@ impl Reconfigure for Overlay {
 
 /// Ends sessions with those who are not listed any more, where that is what let them in, and those whose token is revoked.
 fn dismiss_unlisted(shared: &Shared) {
-    let settings = shared.settings.load();
     for (_, conn) in shared.peers.all() {
-        let is_unlisted = settings.security == Security::Mtls && !settings.listed.contains(&conn.peer);
-        if is_unlisted || conn.is_expired() {
+        if conn.expired().is_some() {
             conn.close(CloseReason::Removed);
         }
     }

@@ -226,6 +226,11 @@ impl Settings {
 
     /// Whether a node has to show a token.
     pub(crate) fn needs_token(&self, node: NodeId) -> bool {
+    /// Whether a node may come, or answer, without a token.
+    pub(crate) fn lists(&self, node: NodeId) -> bool {
+        self.security == Security::Plaintext || self.listed.contains(&node)
+    }
+
         self.security == Security::Token && !self.listed.contains(&node)
     }
 
@@ -238,7 +243,7 @@ impl Settings {
         ip: Option<IpAddr>,
         unix: Duration,
     ) -> Result<(), &'static str> {
-        if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
+        if self.lists(hello.node) {
             return Ok(());
         }
         let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {
