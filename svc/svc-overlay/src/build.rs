@@ -37,6 +37,7 @@ use types::NodeId;
 use crate::quic::QuicDoor;
 use crate::{
     OverlayConfig,
+    arrivals::Arrivals,
     conditions::{Conditions, Sight, Supplies},
     config::{Security, is_reachable},
     dialer::Dialers,
@@ -344,6 +345,7 @@ fn share(
         caps: ConnCaps::new(max_conns, per_client),
         // Connections that say nothing leave room for those that do.
         handshakes: Handshakes::new(HANDSHAKES.min(max_conns / 2)),
+        arrivals: Arrivals::default(),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),
