@@ -553,7 +553,7 @@ impl Shard {
         self.shared.metrics.outlived.inc();
         tracing::warn!(
             incarnation,
-            "peers know a later life of this node: its clock went back and it kept no count; it goes on after that life"
+            "peers know a later life of this node: its clock went back, its data was restored, or another node has the same key; it goes on after that life"
         );
     }
 
