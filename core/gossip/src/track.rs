@@ -238,11 +238,6 @@ impl Track {
         seq <= self.base || (seq - self.base <= self.window() && self.bit(seq))
     }
 
-    /// Whether the number was delivered for certain.
-    pub(crate) fn holds(&self, seq: u64) -> bool {
-        seq > self.base && self.has(seq)
-    }
-
     /// Whether everything up to a number was delivered or named.
     pub(crate) fn is_settled_up_to(&self, seq: u64) -> bool {
         self.floor >= seq
@@ -329,6 +324,11 @@ impl Track {
     }
 
     /// A number came without the signature that its topic demands. Whether that is not known yet.
+    pub(crate) fn refuse_unsigned(&mut self, seq: u64) -> bool {
+        let asked = self.search.as_mut().and_then(|search| search.asked.get_mut(&seq));
+        asked.is_none_or(|asked| !std::mem::replace(&mut asked.is_unsigned, true))
+    }
+
     /// Looks for what is missing, if anything is: for what was seen or proven, else for what peers claim. Whether a search begins
     /// with that.
     pub(crate) fn begin_search(&mut self, now: Moment) -> bool {
@@ -348,11 +348,6 @@ impl Track {
             false => Search::new(now, highest, true),
         });
         true
-    }
-
-    pub(crate) fn refuse_unsigned(&mut self, seq: u64) -> bool {
-        let asked = self.search.as_mut().and_then(|search| search.asked.get_mut(&seq));
-        asked.is_none_or(|asked| !std::mem::replace(&mut asked.is_unsigned, true))
     }
 
     /// Whether a search has something left to ask for and waits for at most so many answers.
