@@ -23,6 +23,17 @@ export class Refused extends Error {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const PASSING = [429, 502, 503, 504];
+// Silence after which a connection counts as broken: a node shows every 15 s that it is there.
+const SILENCE = 45_000;
+
+/** What is read within the time that a node may be silent. */
+function inTime(read, silence) {
+  let timer;
+  const silent = new Promise((_, fail) => {
+    timer = setTimeout(() => fail(new Error("the node was silent for too long")), silence);
+  });
+  return Promise.race([read, silent]).finally(() => clearTimeout(timer));
+}
 
 /** The topics of a node. */
 export class Topics {
@@ -50,12 +61,15 @@ export class Topics {
     }
   }
 
-  /** Events of topics and patterns, for as long as they are asked for; `after` is the id of an event to begin behind. */
-  async *subscribe(patterns, { after, reconnect = true, signal } = {}) {
+  /**
+   * Events of topics and patterns, for as long as they are asked for; `after` is the id of an event to begin behind. A
+   * connection on which nothing comes for `silence` milliseconds is made anew.
+   */
+  async *subscribe(patterns, { after, reconnect = true, signal, silence = SILENCE } = {}) {
     let wait = 100;
     while (!signal?.aborted) {
       try {
-        for await (const event of this.#listen([patterns].flat(), after, signal)) {
+        for await (const event of this.#listen([patterns].flat(), { after, signal, silence })) {
           after = event.id ?? after;
           wait = 100;
           if (event.kind === "closed") throw new Refused(401, { reason: event.data.reason, detail: "the token is over" });
@@ -73,17 +87,20 @@ export class Topics {
     }
   }
 
-  async *#listen([first, ...others], after, signal) {
+  async *#listen([first, ...others], { after, signal, silence }) {
     const query = others.map((other) => `topic=${encodeURIComponent(other)}`).join("&");
     const url = `${this.#base}${encodeURIComponent(first)}/events${query && "?"}${query}`;
     const headers = { ...this.#headers, ...(after && { "last-event-id": after }) };
-    const answer = await fetch(url, { headers, signal, cache: "no-store" });
-    if (!answer.ok) throw await refusal(answer);
-    const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    const ending = new AbortController();
+    const end = () => ending.abort();
+    signal?.addEventListener("abort", end);
     try {
+      const answer = await inTime(fetch(url, { headers, signal: ending.signal, cache: "no-store" }), silence);
+      if (!answer.ok) throw await refusal(answer);
+      const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
-        const { value, done } = await texts.read();
+        const { value, done } = await inTime(texts.read(), silence);
         if (done) return;
         const blocks = (rest + value).split("\n\n");
         rest = blocks.pop();
@@ -93,7 +110,8 @@ export class Topics {
         }
       }
     } finally {
-      await texts.cancel().catch(() => {});
+      signal?.removeEventListener("abort", end);
+      end();
     }
   }
 }

@@ -1,5 +1,6 @@
 // Uses the client library for JavaScript against a node: publish, subscribe, go on after a cut, be refused.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 
 import { Refused, Topics } from "../../clients/js/omnigate.js";
@@ -34,4 +35,15 @@ await events.return();
 for (const refused of [() => topics.publish("other", "x"), () => topics.subscribe([">"]).next()]) {
   await assert.rejects(refused, (error) => error instanceof Refused && error.status === 403 && error.reason === "forbidden" && !!error.corrId);
 }
+
+// A node that is there and says nothing is asked again.
+let asked = 0;
+const silent = createServer((_, answer) => {
+  asked += 1;
+  answer.write(asked === 1 ? ": subscribed\n\n" : 'id: 7-1\nevent: publication\ndata: {"text":"at last"}\n\n');
+});
+await new Promise((done) => silent.listen(0, "127.0.0.1", done));
+const patient = new Topics(`http://127.0.0.1:${silent.address().port}`).subscribe("a", { silence: 200 });
+assert.equal((await patient.next()).value.data.text, "at last");
+assert.equal(asked, 2);
 process.exit(0);

@@ -7,7 +7,7 @@ use types::{Moment, NodeId};
 
 use crate::{
     cache::Cache,
-    effort::Effort,
+    effort::{Departed, Effort},
     event::{Action, Event, Loss, LossReason, PeerKey, Queue},
     members::Acks,
     missed::Runs,
@@ -37,6 +37,8 @@ pub struct Engine {
     pub(crate) peers: Vec<Option<NodeId>>,
     /// What each may cost, by [`PeerKey`].
     pub(crate) efforts: Vec<Effort>,
+    /// What was left to peers that have gone.
+    pub(crate) departed: Departed,
     /// The topics that each is still to be told of, by [`PeerKey`].
     pub(crate) untold: Vec<Untold>,
     pub(crate) tell_at: Option<Moment>,
@@ -99,6 +101,7 @@ impl Engine {
             rng: Rng::new(seed),
             peers: Vec::new(),
             efforts: Vec::new(),
+            departed: Departed::default(),
             untold: Vec::new(),
             tell_at: None,
             topics: Vec::new(),

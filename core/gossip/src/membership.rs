@@ -16,13 +16,14 @@ use crate::{
 impl Engine {
     pub(crate) fn peer_up(&mut self, peer: PeerKey, node: NodeId, now: Moment, out: &mut Vec<Action>) {
         let index = peer.0 as usize;
+        let effort = self.effort_of_newcomer(node, now);
         if self.peers.len() <= index {
             self.peers.resize(index + 1, None);
-            self.efforts.resize(index + 1, Effort::new(now));
+            self.efforts.resize(index + 1, effort);
             self.untold.resize(index + 1, Untold::default());
         }
         self.untold[index] = Untold::default();
-        self.efforts[index] = Effort::new(now);
+        self.efforts[index] = effort;
         self.peers[index] = Some(node);
         let joined = self.topics.iter().filter(|topic| topic.joined);
         let joined: Vec<Topic> = joined.map(|topic| topic.name.clone()).collect();
@@ -30,9 +31,20 @@ impl Engine {
         self.tell_topics(peer, out);
     }
 
+    /// What a peer that comes may cost: no more than was left to it when it went, or is left to a session of it that ends.
+    fn effort_of_newcomer(&mut self, node: NodeId, now: Moment) -> Effort {
+        let before = self.departed.take(node, now);
+        let present = self.peers.iter().position(|present| *present == Some(node));
+        let present = present.and_then(|at| self.efforts.get(at).copied());
+        present.or(before).unwrap_or_else(|| Effort::new(now))
+    }
+
     pub(crate) fn peer_down(&mut self, peer: PeerKey, out: &mut Vec<Action>) {
         let Some(node) = self.peers.get_mut(peer.0 as usize) else { return };
         let node = node.take();
+        if let Some((node, effort)) = node.zip(self.efforts.get(peer.0 as usize)) {
+            self.departed.add(node, *effort);
+        }
         self.untold[peer.0 as usize] = Untold::default();
         self.acks.retain(|acks| acks.peer != peer);
         self.wants.retain(|wants| wants.peer != peer);
@@ -90,7 +102,14 @@ impl Engine {
         if topic.members.eager_len() < self.settings.relay_fanout {
             topic.members.set_eager(peer, true);
         }
-        self.tell_everything(ix, peer, now, out);
+        let heads = self.topics[ix].tracks.len();
+        if self.effort(peer).is_some_and(|left| left.take_telling(heads, now)) {
+            self.tell_everything(ix, peer, now, out);
+        } else if let Some(member) = self.topics[ix].members.get_mut(peer) {
+            // It joins too often to be told each time.
+            member.owed = true;
+            self.announce_by(ix, now.after(self.settings.pull_timeout));
+        }
         self.start_beating(ix, now);
     }
 

@@ -1,11 +1,12 @@
 //! Who publishes: heads that are proven, claims that are not, later lives of this node, and who makes room for whom.
 
-use oap::{Entry, ErrorCode, Head, IHave, MessageId};
+use oap::{Entry, ErrorCode, Head, IHave, Message, MessageId};
 use types::{Moment, NodeId};
 
 use crate::{
-    engine::Engine,
+    engine::{Engine, send},
     event::{Action, GapReason, PeerKey, Verdict},
+    packet::Packet,
     track::{Origin, SEQ_MAX, Track},
 };
 
@@ -30,16 +31,55 @@ pub(crate) const EVICTIONS_PER_FRAME: u32 = 8;
 impl Engine {
     /// A peer says what there is. Heads come with their publisher's word; everything else is only the peer's.
     pub(crate) fn announced(&mut self, from: PeerKey, have: &IHave, now: Moment, out: &mut Vec<Action>) {
-        let Some(ix) = self.find(&have.topic).filter(|ix| self.topics[*ix].joined) else { return };
+        let Some(ix) = self.find(&have.topic) else { return };
+        let is_joined = self.topics[ix].joined;
         self.evictions_left = EVICTIONS_PER_FRAME;
         for head in &have.heads {
-            if !self.head_announced(ix, from, head, now, out) {
+            let is_right = match is_joined {
+                true => self.head_announced(ix, from, head, now, out),
+                false => self.own_head_shown(ix, from, head, now, out),
+            };
+            if !is_right {
                 let (code, rule) = (ErrorCode::Mismatch, "a head's proof is not its publisher's");
                 return out.push(Action::Misbehaved { peer: from, code, rule });
             }
         }
-        for entry in &have.entries {
+        for entry in have.entries.iter().filter(|_| is_joined) {
             self.claimed(ix, from, entry, now);
+        }
+    }
+
+    /// A head in a topic in which this node only publishes: one of its own may be of a later life. Whether it is what its proof
+    /// says, if it is checked.
+    fn own_head_shown(
+        &mut self,
+        ix: usize,
+        from: PeerKey,
+        head: &Head,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let id = head.entry.in_topic(&self.topics[ix].name);
+        let is_later = (id.incarnation, id.seq) > (self.incarnation, self.own_number(&id.topic));
+        if id.publisher != self.me || !is_later || !self.effort(from).is_some_and(|left| left.take_check(now))
+        {
+            return true;
+        }
+        if !self.signatures.verify_head(&id, &head.proof) {
+            return false;
+        }
+        self.meet_own_life(&id, out);
+        true
+    }
+
+    /// Shows a publisher that has lost count what it has signed in its latest life: it goes on in a later one.
+    pub(crate) fn show_latest_head(&self, ix: usize, to: PeerKey, publisher: NodeId, out: &mut Vec<Action>) {
+        let topic = &self.topics[ix];
+        let latest = topic.tracks.lives(publisher).last();
+        let head = latest.and_then(|(_, at)| topic.tracks.get(at)).and_then(Track::head);
+        if let Some(head) = head {
+            let have = IHave { topic: topic.name.clone(), entries: Vec::new(), heads: vec![head] };
+            send(out, to, Packet::new(Message::IHave(have)));
         }
     }
 

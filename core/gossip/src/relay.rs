@@ -105,8 +105,13 @@ impl Engine {
         {
             let first = self.cache.get(track.origin.uid, id.seq).and_then(Packet::publication);
             let is_forgiven = first.is_some_and(|first| first.hops >= self.settings.forgive_hops);
-            if track.holds(id.seq) && id.publisher == node {
-                self.acknowledge(from, id, out);
+            if id.publisher == node {
+                // A copy is acknowledged again. Another publication with the same number comes from a publisher that has lost
+                // count: to acknowledge it would be a promise to deliver it.
+                match first.is_some_and(|first| first.digest == publication.digest) {
+                    true => self.acknowledge(from, id, out),
+                    false => self.show_latest_head(ix, from, node, out),
+                }
             }
             let is_answer = self.topics[ix].members.get_mut(from).is_some_and(Member::take_answer);
             if !is_forgiven && !is_answer {
@@ -129,6 +134,9 @@ impl Engine {
         }
         let from_publisher = (publication.id.publisher == node).then(|| publication.id.clone());
         if !self.take_on(ix, publication, Some((from, node)), now, out) {
+            if from_publisher.is_some() {
+                self.show_latest_head(ix, from, node, out);
+            }
             return;
         }
         if let Some(id) = from_publisher {

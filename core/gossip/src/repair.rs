@@ -10,7 +10,7 @@ use crate::{
     missed::{self, Runs},
     packet::Packet,
     timers::Timer,
-    track::{Asked, Origin, Run, Search, Track, divide},
+    track::{Asked, Origin, Run, Track, divide},
 };
 
 impl Engine {
@@ -93,7 +93,8 @@ impl Engine {
             self.name_gaps(ix, at, unsigned, GapReason::Unsigned, out);
         }
         let Some(track) = self.topics[ix].tracks.get_mut(at) else { return };
-        if track.is_settled_up_to(upto.min(track.highest())) {
+        // What is claimed beyond it by now is looked for anew: it must not leave other numbers without the time they have.
+        if now >= end || track.is_settled_up_to(upto.min(track.highest())) {
             track.search = None;
             self.topics[ix].searching -= 1;
             return self.search_soon(ix, at, now);
@@ -113,8 +114,7 @@ impl Engine {
     pub(crate) fn search_soon(&mut self, ix: usize, at: usize, now: Moment) {
         let topic = &mut self.topics[ix];
         let Some(track) = topic.tracks.get_mut(at) else { return };
-        if track.search.is_none() && !track.is_settled() {
-            track.search = Some(Search::new(now, track.highest()));
+        if track.begin_search(now) {
             topic.searching += 1;
             let due = now.after(self.settings.graft_after);
             self.timers.set(Timer::Search(ix, at), &mut track.search_at, Some(due));
@@ -134,26 +134,32 @@ impl Engine {
         track.reach(&mut search, now, self.settings.graft_after);
         search.asked.retain(|seq, _| !track.is_named(*seq));
         search.make_room(most, now);
-        let waiting = search.asked.values().filter(|asked| asked.due > now).count();
-        let room = self.settings.pull_batch.saturating_sub(waiting);
-        let new = room.min(most.saturating_sub(search.asked.len()));
-        let mut orders = Orders::default();
-        for seq in track.missing(search.next, search.reach).take(new) {
-            let Some(peer) = choose(track, seq, None, &mut self.rng) else { break };
+        let (sure, batch, mut orders) = (track.known(), self.settings.pull_batch, Orders::default());
+        search.waiting = 0;
+        // What is only claimed may not exist, and takes no room from the rest.
+        for range in [0..=sure, sure + 1..=u64::MAX] {
+            let waiting = search.asked.range(range.clone()).filter(|(_, asked)| asked.due > now).count();
+            let (before, room) = (orders.len(), batch.saturating_sub(waiting));
+            let is_behind = *range.start() > sure && track.missing(search.next, sure).next().is_some();
+            let new = if is_behind { 0 } else { room.min(most.saturating_sub(search.asked.len())) };
             let due = now.after(self.settings.pull_timeout);
-            search.asked.insert(seq, Asked { peer, attempts: 0, due, is_unsigned: false });
-            search.next = seq + 1;
-            orders.add(peer, track.entry(seq));
+            for seq in track.missing(search.next, search.reach.min(*range.end())).take(new) {
+                let Some(peer) = choose(track, seq, None, &mut self.rng) else { break };
+                search.asked.insert(seq, Asked { peer, attempts: 0, due, is_unsigned: false });
+                search.next = seq + 1;
+                orders.add(peer, track.entry(seq));
+            }
+            let room = room - (orders.len() - before);
+            let overdue = search.asked.range_mut(range).filter(|(_, asked)| asked.due <= now);
+            for (seq, asked) in overdue.take(room) {
+                let Some(peer) = choose(track, *seq, Some(*asked), &mut self.rng) else { continue };
+                let attempts = asked.attempts.saturating_add(1);
+                let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
+                *asked = Asked { peer, attempts, due, ..*asked };
+                orders.add(peer, track.entry(*seq));
+            }
+            search.waiting += waiting + orders.len() - before;
         }
-        let room = room - orders.len();
-        for (seq, asked) in search.asked.iter_mut().filter(|(_, asked)| asked.due <= now).take(room) {
-            let Some(peer) = choose(track, *seq, Some(*asked), &mut self.rng) else { continue };
-            let attempts = asked.attempts.saturating_add(1);
-            let due = now.after(self.settings.pull_timeout * (1 << attempts.min(3)));
-            *asked = Asked { peer, attempts, due, ..*asked };
-            orders.add(peer, track.entry(*seq));
-        }
-        search.waiting = waiting + orders.len();
         let is_due = |at: Moment| now.since(at) >= GRAFT_AGAIN_AFTER;
         let graft = orders.len() > 0 && search.grafted_at.is_none_or(is_due);
         if graft {

@@ -69,6 +69,8 @@ pub(crate) struct Search {
     progress: Moment,
     /// What is missing up to here is named once it was looked for long enough.
     pub(crate) upto: u64,
+    /// Peers claim that there is something up to there, and nothing else says so: nothing of it is named.
+    is_for_claims: bool,
     /// What is missing up to here is asked for: at least `upto`, and what was known for long enough.
     pub(crate) reach: u64,
     /// The number that `reach` becomes, and since when it is known.
@@ -101,18 +103,27 @@ pub(crate) struct Asked {
 }
 
 impl Search {
-    /// A search for everything that is missing up to a number.
-    pub(crate) fn new(since: Moment, upto: u64) -> Self {
+    /// A search for everything that is missing up to a number, which may be only what peers claim.
+    pub(crate) fn new(since: Moment, upto: u64, is_for_claims: bool) -> Self {
         Self {
             since,
             progress: since,
             upto,
+            is_for_claims,
             reach: upto,
             known: (upto, since),
             next: 0,
             grafted_at: None,
             waiting: 0,
             asked: BTreeMap::new(),
+        }
+    }
+
+    /// Numbers up to `upto` are missing for certain by now. A search for claims makes way: these numbers have all the time that there
+    /// is, and are asked for though they were claimed, and asked for in vain, before they were published.
+    fn turn_to(&mut self, upto: u64, now: Moment) {
+        if self.is_for_claims {
+            *self = Self { reach: self.reach, known: self.known, ..Self::new(now, upto, false) };
         }
     }
 
@@ -183,7 +194,7 @@ impl Track {
     }
 
     /// The highest number seen or proven: up to here gaps are named.
-    fn known(&self) -> u64 {
+    pub(crate) fn known(&self) -> u64 {
         self.seen.max(self.proven)
     }
 
@@ -225,11 +236,6 @@ impl Track {
     /// Whether the number was delivered, or is too old to tell.
     pub(crate) fn has(&self, seq: u64) -> bool {
         seq <= self.base || (seq - self.base <= self.window() && self.bit(seq))
-    }
-
-    /// Whether the number was delivered for certain.
-    pub(crate) fn holds(&self, seq: u64) -> bool {
-        seq > self.base && self.has(seq)
     }
 
     /// Whether everything up to a number was delivered or named.
@@ -321,6 +327,27 @@ impl Track {
     pub(crate) fn refuse_unsigned(&mut self, seq: u64) -> bool {
         let asked = self.search.as_mut().and_then(|search| search.asked.get_mut(&seq));
         asked.is_none_or(|asked| !std::mem::replace(&mut asked.is_unsigned, true))
+    }
+
+    /// Looks for what is missing, if anything is: for what was seen or proven, else for what peers claim. Whether a search begins
+    /// with that.
+    pub(crate) fn begin_search(&mut self, now: Moment) -> bool {
+        let (known, highest) = (self.known(), self.highest());
+        let is_missing = !self.is_settled_up_to(known);
+        if let Some(search) = self.search.as_mut() {
+            if is_missing {
+                search.turn_to(known, now);
+            }
+            return false;
+        }
+        if self.is_settled() {
+            return false;
+        }
+        self.search = Some(match is_missing {
+            true => Search { known: (highest, now), ..Search::new(now, known, false) },
+            false => Search::new(now, highest, true),
+        });
+        true
     }
 
     /// Whether a search has something left to ask for and waits for at most so many answers.

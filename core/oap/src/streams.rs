@@ -121,6 +121,12 @@ impl Streams {
         self.open.is_empty()
     }
 
+    /// Returns the number of open streams that the other side has opened.
+    #[must_use]
+    pub fn opened_there(&self) -> usize {
+        self.count(false)
+    }
+
     /// Opens a stream of ours; START is to be sent on it.
     ///
     /// # Errors

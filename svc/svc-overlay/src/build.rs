@@ -37,6 +37,7 @@ use types::NodeId;
 use crate::quic::QuicDoor;
 use crate::{
     OverlayConfig,
+    arrivals::Arrivals,
     conditions::{Conditions, Sight, Supplies},
     config::{Security, is_reachable},
     dialer::Dialers,
@@ -318,10 +319,8 @@ impl Reconfigure for Overlay {
 
 /// Ends sessions with those who are not listed any more, where that is what let them in, and those whose token is revoked.
 fn dismiss_unlisted(shared: &Shared) {
-    let settings = shared.settings.load();
     for (_, conn) in shared.peers.all() {
-        let is_unlisted = settings.security == Security::Mtls && !settings.listed.contains(&conn.peer);
-        if is_unlisted || conn.is_expired() {
+        if conn.expired().is_some() {
             conn.close(CloseReason::Removed);
         }
     }
@@ -346,6 +345,7 @@ fn share(
         peers: Peers::new(scope, me),
         caps: ConnCaps::new(max_conns, per_client),
         handshakes: Handshakes::new(handshake_places(max_conns)),
+        arrivals: Arrivals::default(),
         losses: LossReport::new(scope, metrics.clone()),
         metrics,
         gossip: Gossip::new(scope, config),

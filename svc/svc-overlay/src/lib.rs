@@ -10,7 +10,11 @@
 //! operators in the loss report.
 
 #[cfg(not(loom))]
+mod allowance;
+#[cfg(not(loom))]
 mod api;
+#[cfg(not(loom))]
+mod arrivals;
 #[cfg(not(loom))]
 mod build;
 #[cfg(not(loom))]

@@ -20,25 +20,32 @@ const MAX_BYTES: u64 = 64;
 /// Lives that one start of the node may begin: one per shard, and one each time a shard is started again.
 const RESERVED: u64 = 1 << 20;
 
+/// A start begins at random among so many numbers, in nanoseconds half a second: two that find the same file, because a backup of it
+/// was restored, and a clock that is behind it, do not begin the same life.
+const SPREAD: u64 = 1 << 29;
+
 /// Numbers of lives that were never used before.
 #[derive(Debug)]
 pub(crate) struct Lives(AtomicU64);
 
 impl Lives {
     /// Begins after every life before: after those that are written down, and not before the clock. What this start may use is
-    /// written down at once. Without a folder there is only the clock, and the node's key is new as well. Blocking.
+    /// written down at once. Without a folder there is only the clock, and the node's key is new as well.
+    ///
+    /// If the file is an older one that was restored, and the clock is behind it, there may have been later lives: peers show them to
+    /// this node. But no life is begun twice. This call blocks.
     pub(crate) fn load(data_dir: Option<&Path>, unix: Duration) -> Self {
         let clock = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX / 2);
         let Some(path) = data_dir.map(|dir| dir.join(LIVES_FILE)) else { return Self(clock.into()) };
         let used = read(&path);
-        if used > clock {
+        if used.saturating_sub(clock) > SPREAD + RESERVED {
             let behind = Duration::from_nanos(used - clock);
             tracing::warn!(
                 ?behind,
                 "the clock is behind this node's last start; incarnations continue from there"
             );
         }
-        let first = clock.max(used);
+        let first = clock.max(used).saturating_add(fastrand::u64(..SPREAD));
         if let Err(error) = write(&path, first.saturating_add(RESERVED)) {
             let path = path.display();
             tracing::warn!(%path, %error, "incarnations cannot be stored: if the clock is set back, this node depends on its peers");
@@ -79,7 +86,7 @@ fn write(path: &Path, used: u64) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -95,6 +102,20 @@ mod tests {
                 assert!(life > last, "{life} after {last}");
                 last = life;
             }
+        }
+    }
+
+    #[test]
+    fn no_life_is_begun_twice_though_the_file_is_restored_and_the_clock_is_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LIVES_FILE);
+        Lives::load(Some(dir.path()), Duration::from_secs(1_700_000_000));
+        let backup = std::fs::read(&path).unwrap();
+        let mut begun = std::collections::BTreeSet::new();
+        for _ in 0..8 {
+            std::fs::write(&path, &backup).unwrap();
+            let life = Lives::load(Some(dir.path()), Duration::from_secs(5)).next();
+            assert!(begun.insert(life), "{life} was begun before");
         }
     }
 

@@ -25,6 +25,7 @@ use types::NodeId;
 
 use crate::{
     GossipConfig, ObjectsConfig, OverlayConfig, TimeoutsConfig,
+    arrivals::Arrivals,
     conditions::Supplies,
     config::{EgressPolicy, Security, public_key},
     error::OverlayError,
@@ -63,6 +64,7 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
     pub(crate) caps: ConnCaps,
     pub(crate) handshakes: Arc<Handshakes>,
+    pub(crate) arrivals: Arrivals,
     pub(crate) metrics: OverlayMetrics,
     pub(crate) losses: LossReport,
     pub(crate) gossip: Gossip,
@@ -224,6 +226,11 @@ impl Settings {
         oap::Token::new(Bytes::copy_from_slice(token.encode().as_bytes()))
     }
 
+    /// Whether a node may come, or answer, without a token.
+    pub(crate) fn lists(&self, node: NodeId) -> bool {
+        self.security == Security::Plaintext || self.listed.contains(&node)
+    }
+
     /// Whether a node has to show a token.
     pub(crate) fn needs_token(&self, node: NodeId) -> bool {
         self.security == Security::Token && !self.listed.contains(&node)
@@ -238,7 +245,7 @@ impl Settings {
         ip: Option<IpAddr>,
         unix: Duration,
     ) -> Result<(), &'static str> {
-        if self.security == Security::Plaintext || self.listed.contains(&hello.node) {
+        if self.lists(hello.node) {
             return Ok(());
         }
         let Some(token) = hello.token.as_ref().filter(|_| self.security == Security::Token) else {

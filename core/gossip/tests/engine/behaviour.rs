@@ -305,3 +305,26 @@ fn settings_that_allow_nothing_make_no_engine() {
     ];
     assert!(bad.into_iter().all(|settings| make(settings).is_err()));
 }
+
+#[test]
+fn a_peer_that_joins_and_leaves_all_the_time_is_told_everything_only_so_often() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    let heads: Vec<_> = (2..=90).map(|publisher| entry(publisher, 1)).collect();
+    bench.hear_heads(1, &heads);
+    bench.take();
+    bench.connect(2);
+    let told = |bench: &mut Bench| {
+        let messages = bench.said_to(2).into_iter();
+        messages.filter(|message| matches!(message, Message::IHave(_))).count()
+    };
+    for _ in 0..2000 {
+        bench.hear(2, Message::Unsubscribe(topic()));
+        bench.hear(2, Message::Subscribe(topic()));
+    }
+    let at_once = told(&mut bench);
+    assert!((1..=1000).contains(&at_once), "{at_once}");
+    bench.take();
+    bench.pass(Duration::from_millis(400));
+    assert!(told(&mut bench) > 0, "it is told a little later");
+}

@@ -263,6 +263,78 @@ fn a_node_that_meets_a_later_life_of_its_own_goes_on_after_it() {
     bench.pass(Duration::from_secs(1));
 }
 
+/// The numbers that neighbour 1 was told are accepted, and the heads that it was shown.
+fn answers(bench: &mut Bench) -> (Vec<u64>, Vec<Entry>) {
+    let (mut accepted, mut shown) = (Vec::new(), Vec::new());
+    for message in bench.said_to(1) {
+        match message {
+            Message::Accepted(it) => accepted.extend(it.seqs),
+            Message::IHave(have) => shown.extend(have.heads.iter().map(|head| head.entry)),
+            _ => {}
+        }
+    }
+    bench.take();
+    (accepted, shown)
+}
+
+/// A publication of neighbour 1 as it sends it itself.
+fn own(entry: Entry, body: &'static str) -> Message {
+    let publication = Publication::new(entry.in_topic(&topic()), bytes::Bytes::from_static(body.as_bytes()));
+    Message::Publish(Publication { proof: Some(proof(entry).into()), ..publication })
+}
+
+#[test]
+fn another_publication_with_a_number_that_is_taken_is_not_acknowledged() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    bench.take();
+    bench.hear(1, own(entry(1, 1), "first"));
+    assert_eq!(answers(&mut bench).0, [1]);
+    bench.hear(1, own(entry(1, 1), "first"));
+    assert_eq!(answers(&mut bench), (vec![1], vec![]), "a copy is acknowledged again");
+    bench.hear(1, own(entry(1, 1), "after a restored backup"));
+    assert_eq!(
+        answers(&mut bench),
+        (vec![], vec![entry(1, 1)]),
+        "its publisher has lost count, and is shown so"
+    );
+}
+
+#[test]
+fn a_publisher_in_a_life_before_those_that_are_followed_is_shown_its_latest() {
+    let mut bench = Bench::new(Settings::default());
+    bench.join(1);
+    let in_life = |incarnation, seq| Entry { incarnation, ..entry(1, seq) };
+    (3..=6).for_each(|life| bench.hear(1, own(in_life(life, 1), "then")));
+    bench.take();
+    bench.hear(1, own(in_life(2, 1), "now"));
+    assert_eq!(answers(&mut bench), (vec![], vec![in_life(6, 1)]));
+}
+
+#[test]
+fn a_node_that_only_publishes_in_a_topic_hears_of_a_later_life_too() {
+    let mut bench = Bench::new(Settings::default());
+    bench.tell(Event::Unsubscribe { topic: topic() });
+    bench.join(1);
+    bench.publish(1);
+    bench.take();
+    let outlived = |bench: &Bench| bench.actions.iter().any(|it| matches!(it, Action::Outlived { .. }));
+    bench.hear_heads(1, &[entry(0, 1), entry(2, 7)]);
+    assert!(!outlived(&bench) && bench.engine.stats().publishers == 1, "what others publish is not followed");
+    // Its memory was restored: it had published more in this life.
+    bench.hear_heads(1, &[entry(0, 5)]);
+    assert!(outlived(&bench) && bench.verdicts() == [(1, Verdict::Busy)]);
+    bench.take();
+    bench.publish(2);
+    let published = bench.said_to(1).into_iter().find_map(|message| match message {
+        Message::Publish(publication) => Some((publication.id.incarnation, publication.id.seq)),
+        _ => None,
+    });
+    assert_eq!(published, Some((2, 1)));
+    bench.hear(1, forged(Entry { incarnation: 9, ..entry(0, 9) }));
+    assert!(bench.is_misbehaviour_seen());
+}
+
 #[test]
 fn a_relay_is_not_blamed_for_a_publication_that_its_topic_demands_a_signature_of() {
     let mut bench = Bench::new(Settings::default());

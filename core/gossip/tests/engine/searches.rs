@@ -179,3 +179,48 @@ fn a_neighbour_that_gives_out_one_at_a_time_delays_the_naming_of_the_others_only
     let named: Vec<_> = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
     assert_eq!(named, [(16, 100)]);
 }
+
+/// Lets so many seconds pass, in each of which a neighbour brings the next publication, and another one claims to have
+/// publications as far ahead as it is believed.
+fn endure_claims(bench: &mut Bench, from: u64, seconds: u64) {
+    let window = Settings::default().dedupe_window as u64;
+    for seq in from..from + seconds {
+        bench.hear_publication(1, 1, seq);
+        bench.hear_entries(2, &[entry(1, seq + window)]);
+        bench.pass(Duration::from_secs(1));
+        bench.actions.retain(|action| matches!(action, Action::Gap(_)));
+    }
+}
+
+#[test]
+fn claims_of_what_does_not_exist_take_no_time_from_what_is_missing() {
+    let settings = Settings::default();
+    let mut bench = Bench::new(settings.clone());
+    (1..=2).for_each(|neighbour| bench.join(neighbour));
+    endure_claims(&mut bench, 1, 130);
+    // Number 131 is lost.
+    endure_claims(&mut bench, 132, 8);
+    assert_eq!(bench.gaps(), [], "it is looked for");
+    bench.hear_publication(1, 1, 131);
+    assert_eq!(bench.delivered(), [(node(1), 131)]);
+    endure_claims(&mut bench, 140, 30);
+    assert_eq!(bench.gaps(), [], "nothing is missing");
+    // Number 170 is lost for good, and is named in time.
+    let most = settings.patience.as_secs() + 2;
+    endure_claims(&mut bench, 171, most);
+    let gaps: Vec<_> = bench.gaps().iter().map(|gap| (gap.from, gap.to)).collect();
+    assert_eq!(gaps, [(170, 170)]);
+}
+
+#[test]
+fn what_was_claimed_before_it_was_published_is_asked_for_when_it_is_missing() {
+    let mut bench = Bench::new(Settings::default());
+    (1..=2).for_each(|neighbour| bench.join(neighbour));
+    endure_claims(&mut bench, 1, 20);
+    // Number 21 is lost, and the neighbour that brings the others has it.
+    bench.hear_publication(1, 1, 22);
+    bench.take();
+    bench.pass(Duration::from_secs(2));
+    let asked: Vec<_> = asked(&mut bench, 1).into_iter().map(|entry| entry.seq).collect();
+    assert!(asked.contains(&21), "{asked:?}");
+}

@@ -10,11 +10,11 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use captoken::TokenId;
 use oap::Topic;
-use quota::{Bucket, Forgettable, Rate, ShardedBook};
+use quota::{Bucket, Rate, ShardedBook};
 use ron_kernel::{Scope, supervisor::Children};
 use ron_transport::caps::ClientKey;
 use topics::Filter;
-use types::{Deadline, Moment, Reason, Refusal};
+use types::{Deadline, Reason, Refusal};
 
 use super::{
     access::{Caller, Origins},
@@ -23,7 +23,10 @@ use super::{
     publishing::{NoTurn, Publishing, Turn},
     topology::SOCKET,
 };
-use crate::{ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, gossip::By, shared::Shared};
+use crate::{
+    ApiAuth, ApiConfig, Cursor, Feed, OverlayError, Published, allowance::Allowance, gossip::By,
+    shared::Shared,
+};
 
 /// Callers whose publications are counted; the others share one allowance.
 const CALLERS: usize = 16_384;
@@ -88,15 +91,6 @@ impl Who {
     /// A caller with a token is known by that, from whichever address it comes; another one by its address.
     pub(super) fn new(client: ClientKey, caller: &Caller) -> Self {
         caller.token().map_or(Self::Client(client), Self::Token)
-    }
-}
-
-#[derive(Debug, Default)]
-struct Allowance(Bucket);
-
-impl Forgettable for Allowance {
-    fn is_forgettable(&self, now: Moment) -> bool {
-        self.0.is_whole(now)
     }
 }
 
@@ -211,7 +205,7 @@ impl State {
     ) -> Result<(), Refusal> {
         let now = self.scope.clock().now();
         let spent = match self.books[book].get_or_insert(&who, now, Allowance::default) {
-            Ok(allowance) => allowance.0.check(rate, now),
+            Ok(allowance) => allowance.check(rate, now),
             Err(quota::Full) => self.others[book].check(rate, now),
         };
         spent.map(drop).map_err(|exhausted| {

@@ -553,7 +553,7 @@ impl Shard {
         self.shared.metrics.outlived.inc();
         tracing::warn!(
             incarnation,
-            "peers know a later incarnation of this node: its clock was set back and its count was lost; it continues after that incarnation"
+            "peers know a later incarnation of this node: its clock was set back, its data was restored, or another node has the same key; it continues after that incarnation"
         );
     }
 

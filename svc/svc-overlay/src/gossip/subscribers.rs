@@ -264,6 +264,13 @@ impl Subscribers {
         self.audience(topic).leave_at = None;
     }
 
+    /// A topic is one of the configuration from now on: it is not left, and not relayed for peers alone.
+    pub(super) fn configure(&mut self, topic: Topic) {
+        self.relays.remove(&topic);
+        let audience = self.audience(topic);
+        (audience.relayed, audience.leave_at) = (false, None);
+    }
+
     /// Takes part in a topic for a while though nobody hears of it; whether that is new.
     pub(super) fn hold(&mut self, topic: &Topic, until: Moment) -> bool {
         let is_new = !self.has(topic);

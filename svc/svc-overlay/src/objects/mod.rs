@@ -22,6 +22,7 @@ use cas::Cas;
 use oap::{ErrorCode, Fault, Frame, Incoming, Message, Start};
 use ron_kernel::{Scope, lock::Ranked, queue::SendError, supervisor::Children};
 use tokio::sync::Semaphore;
+use topics::has_share;
 
 pub use api::{Object, ObjectReader, ObjectStore, Upload};
 pub use error::ObjectError;
@@ -108,7 +109,11 @@ impl Objects {
     }
 
     fn serve(&self, conn: &Arc<Conn>, stream: u32, start: Start) {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        // The new stream is open already.
+        let opened = conn.with_session(|session| session.streams().map_or(0, |all| all.opened_there()));
+        let may_take = has_place(opened.saturating_sub(1), self.places.available_permits());
+        let place = may_take.then(|| Arc::clone(&self.places).try_acquire_owned().ok()).flatten();
+        let Some(place) = place else {
             conn.shared().metrics.rejected("busy");
             let fault = Fault::new(ErrorCode::Busy, "too many objects are under way");
             return refuse(conn, stream, fault.retry_after_ms(serve::COME_BACK_MS));
@@ -155,6 +160,12 @@ impl Objects {
     }
 }
 
+/// Whether a peer that has opened so many streams may open another while `free` places are left. The last place is for peers that
+/// have none.
+const fn has_place(opened: usize, free: usize) -> bool {
+    has_share(opened, free) && (opened == 0 || free > 1)
+}
+
 /// What a peer is told whose stream the session's rules refuse.
 const fn refusal(code: ErrorCode) -> &'static str {
     match code {
@@ -167,4 +178,21 @@ const fn refusal(code: ErrorCode) -> &'static str {
 fn refuse(conn: &Conn, stream: u32, fault: Fault) {
     conn.with_session(|session| session.streams().map(|all| all.reset(stream)));
     conn.control(&Frame::on(stream, Message::Error(fault)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_few_places_there_are_one_peer_does_not_take_them_all() {
+        for places in 2..200 {
+            let (mut opened, mut free) = (0, places);
+            while has_place(opened, free) {
+                (opened, free) = (opened + 1, free - 1);
+            }
+            assert!(opened > 0 && free > 0 && has_place(0, free), "{opened} of {places}");
+        }
+        assert!(has_place(0, 1) && !has_place(0, 0));
+    }
 }

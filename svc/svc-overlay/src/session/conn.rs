@@ -219,13 +219,16 @@ impl Conn {
         change(&mut self.streams.lock())
     }
 
-    /// Whether what let the peer in does so no more.
-    pub(crate) fn is_expired(&self) -> bool {
+    /// Why the peer may not stay, if what let it in does so no more: it is not listed any more, or its token is not good any more.
+    pub(crate) fn expired(&self) -> Option<&'static str> {
         let settings = self.shared.settings.load();
-        let unix = self.shared.clock.unix();
-        self.admitted_by
-            .as_ref()
-            .is_some_and(|by| settings.admits(&by.hello, by.channel, by.ip, unix).is_err())
+        match &self.admitted_by {
+            Some(by) => {
+                let admitted = settings.admits(&by.hello, by.channel, by.ip, self.shared.clock.unix());
+                admitted.err().map(|_| "the token has expired or was revoked")
+            }
+            None => (!settings.lists(self.peer)).then_some("the node is not listed any more"),
+        }
     }
 
     /// Refuses something the peer said, and says why.

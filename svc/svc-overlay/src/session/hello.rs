@@ -233,7 +233,11 @@ fn judge(
         Began::Here { .. } => None,
         Began::There(peer) => peer.addr.map(|addr| addr.ip()),
     };
-    settings.admits(theirs, channel_of(wire, theirs.node), ip, shared.clock.unix()).or_else(unauth)
+    settings.admits(theirs, channel_of(wire, theirs.node), ip, shared.clock.unix()).or_else(unauth)?;
+    if matches!(began, Began::There(_)) && !shared.arrivals.admit(theirs.node, shared.clock.now()) {
+        return Err(NoSession::refused(ErrorCode::Quota, "the node begins sessions too often"));
+    }
+    Ok(())
 }
 
 /// Writes one frame to the connection.

@@ -62,8 +62,9 @@ pub(crate) const WRITER: ChildSpec = ChildSpec {
 /// How long the end of a connection may take: what waits is written, and the peer's end is read.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether a peer's token still lets it in.
-const TOKEN_LOOK: Duration = Duration::from_secs(5);
+/// How often it is looked whether a peer may stay; the first time when its session begins, because the configuration may have
+/// changed during the handshake.
+const ADMISSION_LOOK: Duration = Duration::from_secs(5);
 
 /// Makes a session of a connection and sees it to its end. `place` is given back once the handshake is over; if it is lost
 /// before, there is no session.
@@ -138,13 +139,13 @@ async fn watch(conn: &Conn) -> CloseReason {
     let mut intake = pin!(shutdown.reached(Stage::Intake));
     let mut writers = pin!(shutdown.reached(Stage::Writers));
     let (mut told, mut asked_at) = (false, None);
-    let mut look_at = clock.now().after(TOKEN_LOOK);
+    let mut look_at = clock.now();
     loop {
         if clock.now() >= look_at {
-            look_at = clock.now().after(TOKEN_LOOK);
-            if conn.is_expired() {
-                tracing::warn!(peer = %conn.peer, "a peer's token has expired or was revoked");
-                conn.dismiss(ErrorCode::Unauth, "the token has expired or was revoked");
+            look_at = clock.now().after(ADMISSION_LOOK);
+            if let Some(why) = conn.expired() {
+                tracing::warn!(peer = %conn.peer, "a session ends: {why}");
+                conn.dismiss(ErrorCode::Unauth, why);
                 return CloseReason::Refused(ErrorCode::Unauth);
             }
         }

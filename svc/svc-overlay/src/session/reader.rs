@@ -9,7 +9,7 @@ use std::{
 
 use bytes::BytesMut;
 use oap::{Decoder, ErrorCode, Fault, Features, Frame, Incoming, Message, Parser, Topic, WantedPattern};
-use quota::Rate;
+use quota::{Bucket, Rate};
 use ron_transport::wire::Wire;
 use tokio::io::{AsyncReadExt, ReadHalf};
 use types::Moment;
@@ -30,6 +30,10 @@ const MUCH: usize = 16 * 1024;
 
 /// A peer that has sent more than it may is not read from for so long: to read and refuse as fast as it can send would take a core.
 const OVER_RATE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Frames a second that are not taken out of a peer's rate because they answer what this node has sent: more than an honest peer has
+/// reason to send. Beyond it nothing is refused, but the peer is read from with pauses.
+const ANSWERS: u32 = 50_000;
 
 /// What a peer is told that sends more than it may.
 const OVER_RATE: &str = "more frames than the rate told in HELLO";
@@ -65,8 +69,15 @@ async fn read_all(conn: &Arc<Conn>, wire: &mut ReadHalf<Wire>) -> CloseReason {
     let decoder = conn.agreed.decoder();
     let mut buffer = BytesMut::new();
     let inbound = conn.shared().gossip.inbound();
-    let mut reader =
-        Reader { conn, parser: Parser::default(), inbound, rate: None, refused: None, is_over_rate: false };
+    let mut reader = Reader {
+        conn,
+        parser: Parser::default(),
+        inbound,
+        rate: None,
+        answers: (Bucket::default(), Rate::per_second(ANSWERS, ANSWERS).ok()),
+        refused: None,
+        is_over_rate: false,
+    };
     let mut room = SMALL;
     loop {
         let missing = match decoder.missing(&buffer) {
@@ -119,6 +130,8 @@ struct Reader<'a> {
     parser: Parser,
     inbound: Inbound,
     rate: Option<Rate>,
+    /// The frames that are not taken out of that rate, and how many of them are read without a pause.
+    answers: (Bucket, Option<Rate>),
     /// Why the peer will close, if it said so.
     refused: Option<ErrorCode>,
     /// Something was refused because the peer sends more than it may.
@@ -170,6 +183,9 @@ impl Reader<'_> {
             return self.gossip(frame.message, now);
         }
         let incoming = conn.with_session(|session| session.receive(frame));
+        if incoming.as_ref().is_ok_and(is_answer) {
+            self.count_answer(now);
+        }
         match incoming {
             Err(violation) => Err(self.violated(violation.code, &violation)),
             Ok(Incoming::Ping(number)) => {
@@ -190,7 +206,8 @@ impl Reader<'_> {
             }
             Ok(Incoming::Pong(_) | Incoming::Late | Incoming::Hello(_) | Incoming::Gossip(_)) => Ok(()),
             Ok(stream) => {
-                if let Incoming::Start { stream: number, .. } = stream
+                if let Incoming::Start { stream: number, .. } | Incoming::Refuse { stream: number, .. } =
+                    stream
                     && let Err(wait) = self.check_rate(now)
                 {
                     conn.shared().metrics.rejected("quota");
@@ -244,6 +261,12 @@ impl Reader<'_> {
         let checked = self.conn.rate.check(rate, now);
         self.is_over_rate |= checked.is_err();
         checked.map(drop).map_err(|exhausted| exhausted.wait)
+    }
+
+    /// Counts a frame that is not taken out of the peer's rate.
+    fn count_answer(&mut self, now: Moment) {
+        let (bucket, rate) = &self.answers;
+        self.is_over_rate |= rate.as_ref().is_some_and(|rate| bucket.check(rate, now).is_err());
     }
 
     /// Takes a frame out of the peer's rate; false if there is none left, and the peer was told.
@@ -314,6 +337,15 @@ const fn is_gossip(message: &Message) -> bool {
             | Message::Unsubscribe(_)
             | Message::Accepted(_)
             | Message::Patterns(_)
+    )
+}
+
+/// Whether what came is an answer to what this node has sent, or nothing: it is neither taken out of the peer's rate, nor bounded by
+/// the credit of a stream.
+const fn is_answer(incoming: &Incoming) -> bool {
+    !matches!(
+        incoming,
+        Incoming::Ping(_) | Incoming::Start { .. } | Incoming::Refuse { .. } | Incoming::Data { .. }
     )
 }
 

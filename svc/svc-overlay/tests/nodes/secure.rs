@@ -147,6 +147,23 @@ fn a_token_that_lets_in_no_more_ends_its_session() {
 }
 
 #[test]
+fn a_node_that_is_listed_no_more_is_disconnected_also_where_others_come_with_tokens() {
+    let (dir_a, dir_b) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let start = |dir: &TempDir, more: &str| {
+        let tokens = Arc::new(|_: &_| {
+            Ok((KeyRing::new(vec![token("overlay.join", &[]).0]).unwrap(), RevocationList::default()))
+        });
+        Node::start_with(Some(dir.path()), &lines(&format!("security = \"token\"\n{more}")), tokens)
+    };
+    let a = start(&dir_a, &format!("allow = [\"{}\"]", id_of(dir_b.path())));
+    let b = start(&dir_b, &format!("peers = [\"{}\"]", a.peer()));
+    a.wait_for_peers(1);
+    a.reload(&lines("security = \"token\""));
+    a.wait_for_peers(0);
+    drop(b);
+}
+
+#[test]
 fn in_a_signed_topic_only_what_its_publisher_signed_is_heard() {
     let (dir_a, dir_b) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let signed = "signed_topics = [\"accounts\"]";

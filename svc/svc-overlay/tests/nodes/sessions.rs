@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oap::Message;
+use oap::{ErrorCode, Message};
 
 use crate::support::{Hand, Node, any_node, eventually, hello, plain};
 
@@ -19,6 +19,21 @@ fn what_one_node_publishes_the_other_hears() {
     // An acknowledgement that takes long on a busy machine is as good as none.
     eventually("it is taken on", || a.publish("news", "second").accepted);
     while b.hear(&mut heard) != "second" {}
+}
+
+#[test]
+fn a_node_that_begins_sessions_all_the_time_is_refused_and_others_are_not() {
+    let node = Node::start(&plain(""));
+    let refused = (0..500).find_map(|_| {
+        let mut hand = Hand::connect(node.addr());
+        hand.say(Message::Hello(hello(any_node(1))));
+        match hand.hear() {
+            Some(Message::Error(fault)) => Some(fault.code),
+            _ => None,
+        }
+    });
+    assert_eq!((refused, node.rejects("quota")), (Some(ErrorCode::Quota), 1));
+    Hand::join(node.addr(), any_node(2));
 }
 
 #[test]

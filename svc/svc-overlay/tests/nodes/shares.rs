@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use oap::{Features, Hello, Message, Topic, WantedPattern};
+use bytes::Bytes;
+use oap::{Entry, Features, Hello, Message, Publication, Topic, WantedPattern};
 
 use crate::support::{Hand, Node, SOON, any_node, hello, plain};
 
@@ -66,6 +67,33 @@ fn a_peer_with_wide_patterns_and_many_topics_leaves_room_to_relay_for_others() {
     });
     takes_part(&mut publisher, "news.eu");
     hears_of(&mut modest, "news.", 1);
+}
+
+#[test]
+fn a_topic_that_was_relayed_and_is_configured_now_does_not_make_way() {
+    // Sixteen of them may be relayed.
+    const SETTINGS: &str = "gossip = { max_topics = 64 }";
+    let node = Node::start_on_one_core(&plain(SETTINGS));
+    let (mut greedy, mut accomplice) = (join(node.addr(), 1), join(node.addr(), 2));
+    let (mut modest, mut publisher) = (join(node.addr(), 3), join(node.addr(), 4));
+    node.wait_for_peers(4);
+    wants(&mut greedy, ">");
+    accomplice.hear_one(|said| matches!(said, Message::Patterns(_)));
+    (0..16).for_each(|number| takes_part(&mut accomplice, &format!("spam.{number:02}")));
+    hears_of(&mut greedy, "spam.", 16);
+    // The last one by name would make way.
+    node.reload(&plain(&format!("topics = [\"spam.15\"]\n{SETTINGS}")));
+    wants(&mut modest, "news.>");
+    publisher.hear_one(|said| match said {
+        Message::Patterns(list) => list.iter().any(|wanted| &*wanted.pattern == "news.>"),
+        _ => false,
+    });
+    (0..16).for_each(|number| takes_part(&mut publisher, &format!("news.{number:02}")));
+    hears_of(&mut modest, "news.", 4);
+    let id =
+        Entry { publisher: any_node(2), incarnation: 1, seq: 1 }.in_topic(&Topic::new("spam.15").unwrap());
+    let proof = Some(crate::support::proof(2, &id).into());
+    accomplice.publish(Publication { proof, ..Publication::new(id, Bytes::from_static(b"taken on")) });
 }
 
 #[test]

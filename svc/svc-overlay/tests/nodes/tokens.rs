@@ -129,3 +129,29 @@ fn a_token_is_for_the_nodes_that_it_names() {
     assert!(c.overlay.peers().is_empty());
     assert_eq!(a.overlay.peers()[0].node, id_of(named.path()));
 }
+
+#[test]
+fn a_node_that_is_unlisted_during_its_handshake_does_not_stay() {
+    let between = Between::new();
+    let node = Node::start(&lines(&format!("allow = [\"{}\"]", between.node)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut wire = runtime.block_on(async {
+        let tls = RawClientTls::new(&between.key, &Between::options(), |_| true).unwrap();
+        let socket = TcpStream::connect(node.addr()).await.unwrap();
+        tls.connect(Stream::Tcp(socket), SOON).await.unwrap()
+    });
+    // The node has proven its key, so it knows whom it expects here.
+    node.reload(&lines(""));
+    let said = runtime.block_on(async {
+        say(&mut wire, hello(between.node)).await;
+        let (mut received, mut said) = (BytesMut::new(), Vec::new());
+        while wire.read_buf(&mut received).await.unwrap_or(0) > 0 {
+            while let Some(raw) = Decoder::default().next(&mut received).unwrap() {
+                said.push(Parser::default().parse(raw).unwrap().message);
+            }
+        }
+        said
+    });
+    assert_unauth(said.last().unwrap().clone(), "the node is not listed any more");
+    node.wait_for_peers(0);
+}

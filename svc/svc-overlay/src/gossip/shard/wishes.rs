@@ -276,28 +276,26 @@ impl Shard {
         }
     }
 
-    /// The configuration's topics are these from now on.
+    /// The configuration's topics are these from now on. Those that are gone make room first, also for those that found none before.
     pub(super) fn follow(&mut self, topics: Vec<Topic>, now: Moment) {
         let before = std::mem::replace(&mut self.configured, topics);
-        for topic in self.configured.clone() {
-            if !before.contains(&topic) {
-                if !self.subscribers.has(&topic) {
-                    self.subscribers.follow(topic.clone());
-                }
-                self.event(Event::Subscribe { topic, claim: Claim::Own }, now);
+        for topic in &before {
+            if !self.configured.contains(topic) && !self.subscribers.is_heard(topic) {
+                self.subscribers.end(topic);
+                self.event(Event::Unsubscribe { topic: topic.clone() }, now);
             }
         }
-        for topic in before {
-            if !self.configured.contains(&topic) && !self.subscribers.is_heard(&topic) {
-                self.subscribers.end(&topic);
-                self.event(Event::Unsubscribe { topic }, now);
+        for topic in self.configured.clone() {
+            if !before.contains(&topic) || !self.takes_part(&topic) {
+                self.subscribers.configure(topic.clone());
+                self.event(Event::Subscribe { topic, claim: Claim::Own }, now);
             }
         }
     }
 
-    /// Whether this node takes part in a topic already.
+    /// Whether this node takes part in a topic already. In one of the configuration it does not if there was no room for it.
     pub(super) fn takes_part(&self, topic: &Topic) -> bool {
-        self.subscribers.has(topic) || self.configured.contains(topic)
+        self.subscribers.has(topic)
     }
 
     /// Topics that nobody wanted for long enough are left.

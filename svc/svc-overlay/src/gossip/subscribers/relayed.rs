@@ -81,9 +81,7 @@ impl Subscribers {
         let over: Vec<Topic> = over.map(|(topic, _)| topic.clone()).collect();
         for topic in over {
             if is_configured(&topic) {
-                self.relays.remove(&topic);
-                let audience = self.audience(topic);
-                (audience.relayed, audience.leave_at) = (false, None);
+                self.configure(topic);
                 continue;
             }
             match self.relays.add(&topic, &wanters(&topic), None) {
