@@ -205,7 +205,7 @@ fn a_decoder_that_has_much_to_do_lets_other_tasks_have_their_turns() {
 #[test]
 fn the_decoders_of_one_tenant_take_turns() {
     let kernel = Kernel::builder("test").build().expect("a kernel");
-    let tenants = Tenants::new(8, &kernel.scope(&crate::TOPOLOGY));
+    let tenants = Tenants::new(8, &kernel.scope(&crate::TOPOLOGY), crate::fleet::Limits::default());
     let tenant = |name: &str| {
         let key = TenantKey { class: Class::Authed, name: TenantName::Named(name.into()) };
         tenants.get(&key, Moment::ORIGIN)
