@@ -210,6 +210,15 @@ impl Accounts {
         Ok(self.journal.untold()?)
     }
 
+    /// Epochs from `first` on that were sealed as this node, that others were told of, and that are not forgotten; the oldest
+    /// first.
+    ///
+    /// # Errors
+    /// [`AccountsError::Journal`].
+    pub fn told_from(&self, first: u64, node: &str) -> Result<Vec<u64>, AccountsError> {
+        Ok(self.journal.told_from(first, node)?)
+    }
+
     /// Those who had to be told of a sealed epoch have been.
     ///
     /// # Errors

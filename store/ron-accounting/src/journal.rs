@@ -7,7 +7,7 @@
 mod quarantine;
 mod schema;
 
-use std::{path::Path, time::Duration};
+use std::{cell::Cell, path::Path, time::Duration};
 
 use rewards::SnapshotSeal;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
@@ -88,7 +88,12 @@ pub struct Used {
 #[derive(Debug)]
 pub struct Journal {
     connection: Connection,
+    /// Every epoch before this one in which something was used is sealed.
+    first_unsealed: Cell<u64>,
 }
+
+/// As many epochs before the present one are looked at again and again: another process may still write to them.
+const RECENT: u64 = 2;
 
 impl Journal {
     /// The journal in a file, made if it is not there, of epochs of this length.
@@ -96,7 +101,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn open(path: &Path, epoch_duration: Duration) -> Result<Self, JournalError> {
-        Ok(Self { connection: schema::prepare(Connection::open(path)?, epoch_duration)? })
+        Ok(Self::on(schema::prepare(Connection::open(path)?, epoch_duration)?))
     }
 
     /// A journal that ends with the process and writes nothing.
@@ -104,7 +109,11 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Failed`] if there is no memory for it.
     pub fn in_memory(epoch_duration: Duration) -> Result<Self, JournalError> {
-        Ok(Self { connection: schema::prepare(Connection::open_in_memory()?, epoch_duration)? })
+        Ok(Self::on(schema::prepare(Connection::open_in_memory()?, epoch_duration)?))
+    }
+
+    fn on(connection: Connection) -> Self {
+        Self { connection, first_unsealed: Cell::new(0) }
     }
 
     /// The latest epoch that anything was written of; no later process begins before it.
@@ -124,6 +133,7 @@ impl Journal {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut late = 0;
         for page in pages {
+            self.first_unsealed.set(self.first_unsealed.get().min(page.epoch));
             if document(&transaction, page.epoch)?.is_some() {
                 late += page.units.len() as u64;
                 quarantine::late(&transaction, boot, page)?;
@@ -151,12 +161,23 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn unsealed(&self, present: u64) -> Result<Vec<u64>, JournalError> {
-        let mut find = self.connection.prepare_cached(
-            "SELECT DISTINCT epoch FROM usage WHERE epoch < ?1 AND epoch NOT IN (SELECT epoch FROM sealed)
-             ORDER BY epoch LIMIT 64",
-        )?;
-        let epochs = find.query_map([present], |row| row.get(0))?;
-        Ok(epochs.collect::<Result<_, _>>()?)
+        // One step down the key for each epoch, and none for those that are known to be sealed: this is asked every second,
+        // and a journal may have the usage of years.
+        let mut find = self
+            .connection
+            .prepare_cached("SELECT min(epoch) FROM usage WHERE epoch >= ?1 AND epoch < ?2")?;
+        let (mut found, mut first) = (Vec::new(), self.first_unsealed.get());
+        while found.len() < 64 {
+            let next = find.query_row([first, present], |row| row.get::<_, Option<i64>>(0))?;
+            let Some(epoch) = next.map(i64::unsigned_abs) else { break };
+            if document(&self.connection, epoch)?.is_none() {
+                found.push(epoch);
+            }
+            first = epoch + 1;
+        }
+        let recent = present.saturating_sub(RECENT);
+        self.first_unsealed.set(found.first().map_or(recent, |epoch| recent.min(*epoch)));
+        Ok(found)
     }
 
     /// The latest epochs that anything is written of, sealed or not, the latest first; so many at most.
@@ -249,6 +270,20 @@ impl Journal {
         Ok(())
     }
 
+    /// Epochs from `first` on that were sealed as this node, that others were told of, and whose usage is not forgotten; the
+    /// oldest first.
+    ///
+    /// # Errors
+    /// [`JournalError`].
+    pub fn told_from(&self, first: u64, node: &str) -> Result<Vec<u64>, JournalError> {
+        let kept = schema::number(&self.connection, "pruned")?.unwrap_or(0);
+        let find = "SELECT epoch FROM sealed WHERE epoch >= ? AND told = 1 AND instr(document, ?) > 0 ORDER BY epoch";
+        let mut find = self.connection.prepare_cached(find)?;
+        let epochs =
+            find.query_map(params![first.max(kept), format!("\"node\":\"{node}\"")], |row| row.get(0))?;
+        Ok(epochs.collect::<Result<_, _>>()?)
+    }
+
     /// Sealed epochs before `epoch` whose usage is not forgotten yet, the oldest first; 64 at most.
     ///
     /// # Errors
@@ -286,6 +321,7 @@ impl Journal {
     /// [`JournalError`].
     pub fn prune(&mut self, epoch: u64) -> Result<(), JournalError> {
         self.connection.execute("DELETE FROM usage WHERE epoch = ?", [epoch])?;
+        self.connection.execute("DELETE FROM quarantined WHERE epoch = ? AND units <= booked", [epoch])?;
         schema::raise(&self.connection, "pruned", epoch + 1)
     }
 }

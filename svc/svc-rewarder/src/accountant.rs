@@ -80,6 +80,9 @@ impl Accountant {
             Ok(()) => {}
             Err(error) => return condition.raise(error.to_string()),
         }
+        if let Err(error) = self.list_again().await {
+            return condition.raise(error.to_string());
+        }
         match self.let_go().await {
             Ok(()) => condition.clear(),
             Err(error) => condition.raise(error.to_string()),
@@ -155,7 +158,7 @@ impl Accountant {
             }
             Ok(())
         };
-        self.shared.scope.blocking().run("forget old usage", forget).await?
+        self.shared.call_in_time("forget old usage", forget).await
     }
 
     async fn flush(&self) -> Result<(Flushed, Vec<u64>), RewarderError> {
@@ -192,7 +195,52 @@ impl Accountant {
         let seal = move || accounts.lock().seal(epoch, crash::point).map(drop);
         self.shared.scope.blocking().run("seal epoch", seal).await?.map_err(failed)?;
         tracing::info!(epoch, "this node's usage is sealed");
+        self.shared.store_may_lack.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Lists snapshots of this node again that the store has lost: it may be restored from an older backup, or be a standby
+    /// that lacked the last of what its primary had. Only those of epochs that are closed automatically.
+    async fn list_again(&self) -> Result<(), RewarderError> {
+        let (accounts, shared) = (Arc::clone(&self.accounts), Arc::clone(&self.shared));
+        let (node, recent) = (shared.key.node(), shared.first_recent());
+        if !shared.store_may_lack.swap(false, Ordering::AcqRel)
+            || !shared.settings.load().nodes.contains(&node)
+        {
+            return Ok(());
+        }
+        let list_again = move || -> Result<u64, RewarderError> {
+            let (name, first) = (node.to_string(), shared.store.first_to_close(recent)?);
+            let told = accounts.lock().told_from(first, &name).map_err(failed)?;
+            let (listed, mut again) = (shared.store.listed_by(&name, first)?, 0);
+            for epoch in told.into_iter().filter(|epoch| !listed.contains(epoch)) {
+                let sealed = accounts.lock().sealed(epoch);
+                match sealed {
+                    Ok(Some((sealed, rows))) => {
+                        list(&shared.store, &sealed.seal, sealed.object.to_string(), Some(&rows))?;
+                        again += 1;
+                    }
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(epoch, %error, "a snapshot cannot be listed again"),
+                }
+            }
+            Ok(again)
+        };
+        match self.shared.call_in_time("list snapshots again", list_again).await {
+            Ok(0) => Ok(()),
+            Ok(again) => {
+                tracing::warn!(
+                    "the epoch store had lost {again} snapshots of this node; they are listed again"
+                );
+                self.shared.may_be_late.store(true, Ordering::Release);
+                self.shared.due.notify_one();
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.store_may_lack.store(true, Ordering::Release);
+                Err(error)
+            }
+        }
     }
 
     /// Tells others of the last epochs again: who announces for us may have forgotten with the process before.
@@ -211,7 +259,7 @@ impl Accountant {
             }
             Ok(())
         };
-        self.shared.scope.blocking().run("tell of snapshots", tell).await?
+        self.shared.call_in_time("tell of snapshots", tell).await
     }
 
     /// Lists what is sealed and tells others of it, as often as it takes.
@@ -234,7 +282,8 @@ impl Accountant {
             }
             Ok((untold.len(), lost))
         };
-        let (told, lost) = self.shared.scope.blocking().run("list snapshots", tell).await??;
+        // In time: what is used meanwhile has to be written down, whether or not the store answers.
+        let (told, lost) = self.shared.call_in_time("list snapshots", tell).await?;
         if told > 0 {
             self.shared.may_be_late.store(true, Ordering::Release);
             self.shared.due.notify_one();
@@ -276,7 +325,7 @@ impl Shared {
     /// Lists this node's snapshot, if it counts, and tells others of it. Blocking.
     fn list(&self, sealed: &Sealed, rows: &[u8]) -> Result<(), RewarderError> {
         if self.settings.load().nodes.contains(&self.key.node()) {
-            list(&self.store, &sealed.seal, sealed.object.to_string(), rows)?;
+            list(&self.store, &sealed.seal, sealed.object.to_string(), Some(rows))?;
         }
         if let Some(announce) = &self.announce {
             announce.announce(sealed, rows);
@@ -286,12 +335,13 @@ impl Shared {
     }
 }
 
-/// Lists a snapshot that was checked. Blocking. Says whether it, and no other of its node, is listed.
+/// Lists a snapshot that was checked, with its rows if its epoch may be computed from them. Blocking. Says whether it, and no
+/// other of its node, is listed.
 pub(crate) fn list(
     store: &EpochStore,
     seal: &SnapshotSeal,
     object: String,
-    rows: &[u8],
+    rows: Option<&[u8]>,
 ) -> Result<bool, RewarderError> {
     let (node, document) = (seal.snapshot.node.to_string(), policies::text(&seal.to_bytes()));
     let listed = Listed { node, document, object };

@@ -6,8 +6,8 @@ use std::{
 };
 
 use http::request::Parts;
-use rewards::Sign;
-use ron_accounting::{Accounts, Announce, NodeId, check_rows, check_seal, node_id};
+use rewards::{Sign, SnapshotSeal};
+use ron_accounting::{Accounts, Announce, MAX_ROW_BYTES, NodeId, check_rows, check_seal, node_id};
 use ron_kernel::{
     Scope,
     config::Snapshot,
@@ -24,6 +24,7 @@ use ron_transport::{
     serve::{HttpServer, ListenPlan, Roles},
     tls::ServerTls,
 };
+use types::ObjectId;
 
 use crate::{
     Authority, BuildError, RewarderConfig, RewarderError,
@@ -37,7 +38,7 @@ use crate::{
     scheduler::Scheduler,
     settings::Settings,
     shared::{Opened, Shared},
-    store::StoreError,
+    store::{EpochStore, StoreError},
     topology::{
         ACCOUNTANT, ACCOUNTS, ARTIFACT_WRITER, COMPUTE_SCHEDULER, HEALTH_REPORTER, INTENT_EMITTER, INTENTS,
         RESULTS, WORK, WORK_REQ, WORKER,
@@ -45,6 +46,11 @@ use crate::{
     worker::Worker,
     writer::ArtifactWriter,
 };
+
+/// So many epochs ahead of the present one, snapshots are taken: as many as a node announces again and again.
+const MAX_AHEAD: u64 = 8;
+/// The most bytes of rows that one node may have in epochs that are not closed: those of 32 of the largest snapshots.
+const MAX_OPEN_BYTES: u64 = 32 * MAX_ROW_BYTES as u64;
 
 /// Loads what capability tokens are checked with, for a configuration. Blocking.
 pub type LoadAuthority = Arc<dyn Fn(&Snapshot) -> Result<Authority, String> + Send + Sync>;
@@ -170,25 +176,32 @@ impl Rewarder {
     /// [`RewarderError::Snapshot`] if it is not sealed by the node it names, or that node does not count.
     pub fn check_snapshot(&self, document: &[u8]) -> Result<NodeId, RewarderError> {
         let seal = check_seal(document, &self.shared.settings.load().nodes)?;
+        self.shared.refuse_future(&seal)?;
         Ok(node_id(&seal.key))
     }
 
     /// Takes in another node's snapshot with its rows; says whether it is listed, and not another of the same node. One
-    /// that comes after its epoch was closed is listed and does not count.
+    /// that comes after its epoch was closed is listed and does not count, so that its rows are not kept.
     ///
     /// Cancel safe: taken twice, it is listed once.
     ///
     /// # Errors
-    /// [`RewarderError::Snapshot`] if it is not what it should be, of a node that does not count, or too long.
+    /// [`RewarderError::Snapshot`] if it is not what it should be, of a node that does not count, or too long;
+    /// [`RewarderError::Order`] if it is of an epoch that is far ahead, or the node has too much in open epochs.
     pub async fn accept_snapshot(&self, document: Vec<u8>, rows: Vec<u8>) -> Result<bool, RewarderError> {
         let shared = Arc::clone(&self.shared);
         let accept = move || {
             let seal = check_seal(&document, &shared.settings.load().nodes)?;
+            shared.refuse_future(&seal)?;
             check_rows(&seal, &rows)?;
+            if shared.store.record(seal.snapshot.epoch.number())?.is_some() {
+                return list(&shared.store, &seal, object_of(&rows).to_string(), None);
+            }
+            refuse_hoard(&shared.store, &seal, rows.len())?;
             let object = shared.files.keep(&rows).map_err(|error| RewarderError::Files(error.to_string()))?;
-            list(&shared.store, &seal, object.to_string(), &rows)
+            list(&shared.store, &seal, object.to_string(), Some(&rows))
         };
-        let listed = self.shared.scope.blocking().run("accept a snapshot", accept).await??;
+        let listed = self.shared.compute_for_request("accept a snapshot", accept).await??;
         self.shared.may_be_late.store(true, Ordering::Release);
         self.shared.due.notify_one();
         Ok(listed)
@@ -204,12 +217,9 @@ impl Rewarder {
         let settings = Settings::new(&config, self.node(), authority.map_err(BuildError::Authority)?);
         let documents = read_policies(scope, &config).await?;
         let (shared, server) = (Arc::clone(&self.shared), self.server.clone());
-        let judged = shared.store.clone();
         let settings = Arc::new(settings);
-        let judging = Arc::clone(&settings);
         // A policy that is refused refuses the reload; one that is kept is kept either way, and does no harm.
-        let keep = move || keep_all(&judged, &judging, documents);
-        let unkept = scope.blocking().run("keep policies", keep).await??;
+        let unkept = keep_in_time(&shared, &settings, documents).await?;
         Ok(Box::new(move || {
             shared.settings.store(settings);
             *shared.unkept_policies.lock() = unkept;
@@ -229,6 +239,32 @@ impl Reconfigure for Rewarder {
     fn prepare(&self, new: Arc<Snapshot>) -> Preparing<'_> {
         Box::pin(async move { self.follow(new).await.map_err(|error| error.to_string()) })
     }
+}
+
+impl Shared {
+    /// Refuses a snapshot of an epoch that is far ahead. One whose node's clock is somewhat ahead is announced again.
+    fn refuse_future(&self, seal: &SnapshotSeal) -> Result<(), RewarderError> {
+        let (epoch, present) = (seal.snapshot.epoch.number(), self.windows.epoch_at(self.unix()));
+        if epoch <= present.saturating_add(MAX_AHEAD) {
+            return Ok(());
+        }
+        Err(RewarderError::Order(format!("the snapshot is of epoch {epoch}, and now is epoch {present}")))
+    }
+}
+
+/// Refuses a snapshot of a node that fills the store with epochs of the past: they stay until somebody closes them.
+fn refuse_hoard(store: &EpochStore, seal: &SnapshotSeal, bytes: usize) -> Result<(), RewarderError> {
+    let there = store.open_bytes(seal.snapshot.node.as_str())?;
+    if there.saturating_add(bytes as u64) <= MAX_OPEN_BYTES {
+        return Ok(());
+    }
+    let mebibytes = there >> 20;
+    Err(RewarderError::Order(format!("the node has {mebibytes} MiB of rows in epochs that are not closed")))
+}
+
+/// The address of a file of rows.
+fn object_of(rows: &[u8]) -> ObjectId {
+    b3tree::Builder::new().update(rows).finish().root()
 }
 
 /// Starts everything that runs.
@@ -278,18 +314,32 @@ async fn load_tls(scope: &Scope, config: &RewarderConfig) -> Result<Option<Serve
 
 async fn take_policies(shared: &Arc<Shared>, config: &RewarderConfig) -> Result<(), BuildError> {
     let documents = read_policies(&shared.scope, config).await?;
-    let (store, settings) = (shared.store.clone(), shared.settings.load_full());
-    let keep = move || keep_all(&store, &settings, documents);
-    let unkept = shared.scope.blocking().run("keep policies", keep).await??;
+    let unkept = keep_in_time(shared, &shared.settings.load_full(), documents).await?;
     *shared.unkept_policies.lock() = unkept;
     Ok(())
 }
 
+/// Keeps policies, within the time of a call: neither a start nor a reload waits for a store that hangs. Those that are not kept
+/// come back, to be kept later.
+async fn keep_in_time(
+    shared: &Shared,
+    settings: &Arc<Settings>,
+    documents: Documents,
+) -> Result<Documents, BuildError> {
+    let (store, judging, again) = (shared.store.clone(), Arc::clone(settings), documents.clone());
+    let keep = move || keep_all(&store, &judging, documents);
+    let deadline = shared.clock.within(settings.call_timeout);
+    match shared.scope.by("rpc", deadline, shared.call("keep policies", keep)).await {
+        Ok(kept) => kept?,
+        Err(_) => Ok(again),
+    }
+}
+
+/// Policies in files: their paths and documents.
+type Documents = Vec<(std::path::PathBuf, Vec<u8>)>;
+
 /// The files with policies, read.
-async fn read_policies(
-    scope: &Scope,
-    config: &RewarderConfig,
-) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>, BuildError> {
+async fn read_policies(scope: &Scope, config: &RewarderConfig) -> Result<Documents, BuildError> {
     let (paths, limit) = (config.policy_files.clone(), config.limits.max_body_bytes.as_u64());
     let read = move || -> Result<_, BuildError> {
         let one =
@@ -304,8 +354,8 @@ async fn read_policies(
 pub(crate) fn keep_all(
     store: &crate::store::EpochStore,
     settings: &Settings,
-    documents: Vec<(std::path::PathBuf, Vec<u8>)>,
-) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>, BuildError> {
+    documents: Documents,
+) -> Result<Documents, BuildError> {
     let mut unkept = Vec::new();
     for (path, document) in documents {
         match policies::accept(store, settings, None, &document) {

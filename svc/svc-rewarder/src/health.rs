@@ -77,7 +77,7 @@ impl Health {
             }
             Ok(())
         };
-        matches!(self.shared.scope.blocking().run("tidy files up", tidy).await, Ok(Ok(())))
+        matches!(self.shared.call("tidy files up", tidy).await, Ok(Ok(())))
     }
 
     /// Keeps policies that could not be kept when they were read, because the store did not answer.
@@ -88,7 +88,7 @@ impl Health {
         }
         let (store, settings) = (self.shared.store.clone(), self.shared.settings.load_full());
         let keep = move || keep_all(&store, &settings, documents);
-        match self.shared.scope.blocking().run("keep policies", keep).await {
+        match self.shared.call("keep policies", keep).await {
             Ok(Ok(unkept)) => {
                 *self.shared.unkept_policies.lock() = unkept;
                 self.shared.due.notify_one();
@@ -98,12 +98,14 @@ impl Health {
         }
     }
 
-    /// Tells of epochs that are set aside, also of those that another process or node has: it is the store that knows. It
-    /// is never taken back, because no epoch comes back by itself.
+    /// Tells of epochs that are set aside, until they are taken up again; also of those that another process or node has
+    /// set aside: it is the store that knows.
     async fn tell_of_quarantine(&self) {
         let found = self.shared.with_store("find quarantined epochs", |store| store.quarantined()).await;
-        if let Some(told) = told_of(&found.unwrap_or_default()) {
-            self.shared.conditions.quarantine.raise(told);
+        let Ok(found) = found else { return };
+        match told_of(&found) {
+            Some(told) => self.shared.conditions.quarantine.raise(told),
+            None => self.shared.conditions.quarantine.clear(),
         }
     }
 
@@ -178,7 +180,7 @@ impl Health {
             }
             Ok(())
         };
-        self.shared.scope.blocking().run("retire epochs", retire).await?
+        self.shared.call("retire epochs", retire).await?
     }
 
     /// Removes the files of retired epochs, which another node may have retired.
@@ -186,14 +188,18 @@ impl Health {
         let shared = Arc::clone(&self.shared);
         let remove = move || {
             let failed = |error: std::io::Error| RewarderError::Files(error.to_string());
-            for epoch in shared.artifacts.epochs().map_err(failed)? {
-                if shared.store.record(epoch)?.is_some_and(|record| record.retired_at.is_some()) {
+            let mut here = shared.artifacts.epochs().map_err(failed)?;
+            here.sort_unstable();
+            // One question, however many epochs are kept.
+            let (Some(first), Some(last)) = (here.first(), here.last()) else { return Ok(()) };
+            for epoch in shared.store.retired(*first, *last)? {
+                if here.binary_search(&epoch).is_ok() {
                     shared.artifacts.remove(epoch).map_err(failed)?;
                 }
             }
             Ok(())
         };
-        self.shared.scope.blocking().run("remove old files", remove).await?
+        self.shared.call("remove old files", remove).await?
     }
 }
 

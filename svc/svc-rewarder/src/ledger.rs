@@ -75,7 +75,7 @@ pub(crate) async fn sign(shared: &Shared) {
     let (ledger, signer) = (Arc::clone(&shared.ledger), NodeSigner(shared.key.clone()));
     // Not bounded by the time of a call: all accounts are looked at, and the first time everything is.
     let checked = move || ron_ledger::checkpoint(&*ledger, &signer);
-    match shared.scope.blocking().run("sign the ledger", checked).await {
+    match shared.call_ledger("sign the ledger", checked).await {
         Ok(Ok(Some(signed))) => {
             tracing::debug!(link = signed.link.number, "the ledger is checked and signed");
         }
@@ -109,7 +109,7 @@ pub(crate) async fn call<T: Send + 'static>(
         }
         answered => Ok(answered),
     };
-    let asked = shared.ask(job, once).await;
+    let asked = shared.ask_ledger(job, once).await;
     let works = matches!(&asked, Ok(Ok(_) | Err(LedgerError::Refused(_) | LedgerError::Conflict { .. })));
     let called = if works { Called::Success } else { Called::Failure };
     shared.breaker.record(ticket, called, shared.clock.now());

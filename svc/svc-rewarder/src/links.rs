@@ -107,7 +107,8 @@ pub(crate) async fn contradiction(shared: &Shared, run: &Run) -> Result<Option<S
     unknown_payout(shared, run.policy().terms().id.as_str()).await
 }
 
-/// Tells the ledger of the runs before that of an epoch, as far as it does not know them.
+/// Tells the ledger of the runs before that of an epoch, as far as it does not know them; nothing if the epoch's run was taken
+/// back meanwhile.
 ///
 /// Cancel safe: what the ledger was told is not told again.
 pub(crate) async fn post_before(shared: &Shared, epoch: u64) -> Result<Result<(), NotPaid>, RewarderError> {
@@ -118,6 +119,15 @@ pub(crate) async fn post_before(shared: &Shared, epoch: u64) -> Result<Result<()
     }
     if let Some(why) = unknown_payout(shared, &chain).await? {
         return Ok(Err(NotPaid::Never("conflict", why)));
+    }
+    // Before the first is told: an order may take runs back until then, and others may get their places.
+    let name = chain.clone();
+    let note = move |store: &EpochStore| {
+        store.note_told(epoch, &name, before)?;
+        store.runs_before(epoch)
+    };
+    if shared.with_store("note what the ledger is told", note).await? != Some((chain.clone(), before)) {
+        return Ok(Ok(()));
     }
     // Those that the ledger knows come before those that it does not.
     let (mut first, mut end) = (1, before);

@@ -182,7 +182,7 @@ pub fn seal_epoch(
         None => found.accounts.seal(epoch, crash::point)?,
     };
     if let Some((sealed, rows)) = found.accounts.sealed(epoch)? {
-        let listed = accountant::list(&found.store, &sealed.seal, sealed.object.to_string(), &rows);
+        let listed = accountant::list(&found.store, &sealed.seal, sealed.object.to_string(), Some(&rows));
         listed.map_err(|error| BuildError::Seal(error.to_string()))?;
         found.accounts.told(epoch)?;
     }

@@ -5,7 +5,7 @@
 //! the chain of the ledger is not a continuation of the chain that it knows. What is missing is told, and posted again
 //! when an operator asks for it: the keys are those of the first time, so nothing is paid twice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use ron_ledger::{Key, Ledger, LedgerError, Link};
 
@@ -116,6 +116,8 @@ impl Reconciler {
                     "the ledger is not the same as before"
                 );
             }
+            // Where the store is with the ledger, it has lost as much.
+            shared.store_may_lack.store(true, Ordering::Release);
             self.next = Some(0);
             self.differences.clear();
             self.retired = RetiredEpochs::default();

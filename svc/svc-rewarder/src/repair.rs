@@ -32,10 +32,13 @@ pub(crate) async fn carry_out(
         return Err(RewarderError::Order(format!("the order is about epoch {}", order.epoch)));
     }
     let line = text(signed.to_bytes());
-    let known = line.clone();
+    let known = order.clone();
     let before = shared
         .with_store("find epoch", move |store| {
-            let noted = store.orders(epoch)?.lines().any(|order| order == known);
+            // Whatever its signatures are: anyone can add one, and a published order must not be carried out twice.
+            let is_known =
+                |line: &str| SignedOrder::read(line.as_bytes()).is_ok_and(|one| *one.order() == known);
+            let noted = store.orders(epoch)?.lines().any(is_known);
             Ok(store.record(epoch)?.map(|record| (record, noted)))
         })
         .await?;
@@ -116,7 +119,7 @@ async fn tidy_up(shared: &Shared, epoch: u64) -> Result<(), RewarderError> {
         let _claim = claim;
         tidy(&store, &artifacts, epoch)
     };
-    shared.scope.blocking().run("tidy files up", tidy).await?
+    shared.call("tidy files up", tidy).await?
 }
 
 /// Has the files of an epoch say what the store says: no quarantine that is over, no run that was taken back, and every

@@ -9,7 +9,8 @@ use std::{
 use arc_swap::ArcSwap;
 use ron_accounting::{Announce, SigningKey, SnapshotFiles, Windows};
 use ron_kernel::{
-    Clock, Scope,
+    Clock, Fault, Scope,
+    blocking::BlockingError,
     breaker::{Breaker, BreakerPolicy},
     lock::Ranked,
     metrics::Counter,
@@ -17,7 +18,7 @@ use ron_kernel::{
     retry::{Backoff, RetryBudget, RetryPolicy, retry},
 };
 use ron_ledger::Ledger;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use types::Deadline;
 
 use crate::{
@@ -52,6 +53,12 @@ const LEDGER_BREAKER: BreakerPolicy = BreakerPolicy {
     open_cap: Duration::from_secs(5),
 };
 
+/// Calls of the store that run at once, and calls of the ledger. A server that hangs keeps so many threads and no more, and leaves the
+/// others of the pool to the rest of the node.
+const DATABASE_CALLS: usize = 3;
+/// Computations at once that requests ask for, such as proofs.
+const ASKED_COMPUTATIONS: usize = 2;
+
 /// How long a cause must be gone before readiness says so.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -84,6 +91,11 @@ pub(crate) struct Shared {
     pub(crate) due: Notify,
     /// Whether a snapshot was listed, or an epoch closed by request, since it was last looked for late ones.
     pub(crate) may_be_late: AtomicBool,
+    /// Whether the store may lack snapshots of this node that it has had.
+    pub(crate) store_may_lack: AtomicBool,
+    store_calls: Arc<Semaphore>,
+    ledger_calls: Arc<Semaphore>,
+    asked_computations: Arc<Semaphore>,
     budget: RetryBudget,
     retries: Counter,
 }
@@ -180,6 +192,10 @@ impl Shared {
             clock_told_until: Ranked::new(&CLOCK_TOLD, Duration::ZERO),
             due: Notify::new(),
             may_be_late: AtomicBool::new(true),
+            store_may_lack: AtomicBool::new(true),
+            store_calls: Arc::new(Semaphore::new(DATABASE_CALLS)),
+            ledger_calls: Arc::new(Semaphore::new(DATABASE_CALLS)),
+            asked_computations: Arc::new(Semaphore::new(ASKED_COMPUTATIONS)),
             budget: RetryBudget::new(200, 10),
             retries: scope.metrics().retries("rpc"),
         })
@@ -205,15 +221,98 @@ impl Shared {
         T: Send + 'static,
         W: Fn() -> Result<T, RewarderError> + Clone + Send + 'static,
     {
+        self.ask_with(&self.store_calls, job, work).await
+    }
+
+    /// The same of the ledger.
+    ///
+    /// Cancel safe in that whatever is asked may be asked again.
+    pub(crate) async fn ask_ledger<T, W>(&self, job: &'static str, work: W) -> Result<T, RewarderError>
+    where
+        T: Send + 'static,
+        W: Fn() -> Result<T, RewarderError> + Clone + Send + 'static,
+    {
+        self.ask_with(&self.ledger_calls, job, work).await
+    }
+
+    async fn ask_with<T, W>(
+        &self,
+        places: &Arc<Semaphore>,
+        job: &'static str,
+        work: W,
+    ) -> Result<T, RewarderError>
+    where
+        T: Send + 'static,
+        W: Fn() -> Result<T, RewarderError> + Clone + Send + 'static,
+    {
         let timeout = self.settings.load().call_timeout;
         let mut rng = fastrand::Rng::new();
         let once = |_| {
             let (work, deadline) = (work.clone(), self.clock.within(timeout));
-            async move { self.scope.by("rpc", deadline, self.scope.blocking().run(job, work)).await?? }
+            async move { self.scope.by("rpc", deadline, self.run_with(places, job, work)).await?? }
         };
         let asked =
             retry(&TRIES, &self.budget, Deadline::NEVER, self.clock, &self.retries, &mut rng, once).await;
         asked.map_err(ron_kernel::retry::RetryError::into_last)
+    }
+
+    /// Runs work on the blocking pool that asks the store, once fewer than [`DATABASE_CALLS`] do. It may wait for as long as a server
+    /// hangs.
+    ///
+    /// Cancel safe in that the work is not begun, or goes on without its caller.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingError> {
+        self.run_with(&self.store_calls, job, work).await
+    }
+
+    /// The same of the ledger.
+    ///
+    /// Cancel safe in that the work is not begun, or goes on without its caller.
+    pub(crate) async fn call_ledger<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingError> {
+        self.run_with(&self.ledger_calls, job, work).await
+    }
+
+    /// Asks the store once, within the time of a call. Work that takes longer goes on, and has to be the same when it is done twice.
+    pub(crate) async fn call_in_time<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl FnOnce() -> Result<T, RewarderError> + Send + 'static,
+    ) -> Result<T, RewarderError> {
+        let deadline = self.clock.within(self.settings.load().call_timeout);
+        self.scope.by("rpc", deadline, self.call(job, work)).await??
+    }
+
+    /// Computes on the blocking pool what a request asks for, once fewer than [`ASKED_COMPUTATIONS`] are.
+    ///
+    /// Cancel safe in that the work is not begun, or goes on without its caller.
+    pub(crate) async fn compute_for_request<T: Send + 'static>(
+        &self,
+        job: &'static str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingError> {
+        self.run_with(&self.asked_computations, job, work).await
+    }
+
+    async fn run_with<T: Send + 'static>(
+        &self,
+        places: &Arc<Semaphore>,
+        job: &'static str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, BlockingError> {
+        let place = Arc::clone(places).acquire_owned().await.map_err(|_| BlockingError::Stopped)?;
+        // Held as long as the work runs, and not only as long as somebody waits for it.
+        let work = move || {
+            let _place = place;
+            work()
+        };
+        self.scope.blocking().run(job, work).await
     }
 
     /// Runs a blocking operation on the store.
@@ -226,6 +325,10 @@ impl Shared {
         let asked = self.ask(job, move || Ok(work(&store)?)).await;
         match &asked {
             Err(RewarderError::Store(error)) => self.conditions.store.raise(error.to_string()),
+            // A server that hangs says nothing.
+            Err(RewarderError::Kernel(fault @ Fault::Timeout { .. })) => {
+                self.conditions.store.raise(format!("the epoch store does not answer: {fault}"));
+            }
             Err(_) => {}
             Ok(_) => self.conditions.store.clear(),
         }

@@ -442,6 +442,17 @@ impl EpochStore {
         self.0.execute(change, &parameters)
     }
 
+    /// The epochs from `first` to `last` that are retired.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn retired(&self, first: u64, last: u64) -> Result<Vec<u64>, StoreError> {
+        let find =
+            "SELECT epoch FROM rewarder_epochs WHERE retired_at IS NOT NULL AND epoch >= $1 AND epoch <= $2";
+        let found = self.0.query(find, &[Value::number(first), Value::number(last)])?;
+        found.iter().map(|columns| count_of(columns)).collect()
+    }
+
     /// Something about an epoch does not add up.
     ///
     /// # Errors
@@ -534,6 +545,7 @@ mod tests {
         assert_eq!([1, 3, 50, 90].map(retired), [Some(1000), None, None, None]);
         assert_eq!(store.retire(1, 1_000, 1001).unwrap(), 2, "all but the latest, in the end");
         assert_eq!([3, 50, 90].map(retired), [Some(1001), Some(1001), None]);
+        assert_eq!(store.retired(3, 90).unwrap(), [3, 50]);
         assert_eq!(store.reopen(1, 0, "too late").unwrap(), Changed::Before);
     }
 }

@@ -167,7 +167,8 @@ pub static TOPOLOGY: Topology = Topology {
         "Σ payouts + residual = pool, or the epoch is quarantined and nothing is paid.",
         "A batch is posted under a key that names epoch and batch, and is sent again until its outcome is known.",
         "The epoch store and the ledger share no transaction.",
-        "Files, databases, hashing and the calculation of payouts run only on the blocking pool.",
+        "Files, databases, hashing and the calculation of payouts run only on the blocking pool; at most three calls of the \
+         store and three of the ledger at once.",
         "With amnesia nothing is written to a disk.",
     ],
     tasks: &[

@@ -206,6 +206,10 @@ fn epoch_files<'a>(
     for document in calculus.store.disputes(epoch)? {
         let dispute = Dispute::read(document.as_bytes());
         let dispute = dispute.map_err(|_| RewarderError::Files("a dispute is damaged".to_owned()))?;
+        // An objection to a run that was taken back says nothing of this one.
+        if dispute.run.commitment != run.commitment() {
+            continue;
+        }
         let name = bundle::dispute_file(dispute.hash());
         files.push((name, Box::new(move |out| out.write_all(document.as_bytes()))));
     }

@@ -357,14 +357,16 @@ fn rows_may_come_in_the_file_that_the_node_sealed() {
 fn a_proof_convinces_whoever_has_the_run() {
     let fixture = Fixture::new();
     assert_eq!(fixture.run("epoch prove v1 node-c -o proof.json").code, Some(0));
+    let told = "node-c is paid 124244 (full): line 3 of 5 of epoch 7, whose pool is 1000003\n";
     let ran = fixture.run("epoch verify proof.json --run v1/run.json");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(
-        ran.out.starts_with("node-c is paid 124244 (full): line 3 of 5 of epoch 7, whose pool is 1000003\n")
-    );
+    assert_eq!(ran.code, Some(1), "anyone can invent a run: {}{}", ran.out, ran.err);
+    assert!(ran.out.starts_with(told) && ran.out.contains("\n  NOT PROVED  commitment"), "{}", ran.out);
     let ran = fixture.run("epoch verify proof.json --run v1/run.json --json");
-    assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["payout"], "124244");
-    assert!(ran.err.is_empty());
+    let said = serde_json::from_str::<Value>(&ran.out).unwrap();
+    assert_eq!((&said["payout"], &said["verified"]), (&"124244".into(), &false.into()), "{said}");
+    assert!(ran.code == Some(1) && ran.err.is_empty());
+    let ran = fixture.run("epoch verify proof.json --run v1/run.json --require none");
+    assert!(ran.code == Some(0) && ran.out.contains("\n  not proved  commitment"), "{}{}", ran.out, ran.err);
     let of = |bundle: &str| fixture.read(&format!("{bundle}/commitment"));
     let ran = fixture.run(&format!("epoch verify proof.json --run v1/run.json --commitment {}", of("v1")));
     assert!(ran.code == Some(0) && ran.out.contains(", which you named\n"), "{}{}", ran.out, ran.err);
@@ -545,8 +547,9 @@ fn the_page_of_formats_shows_files_that_verify() {
     }
     assert_eq!(shown, 8, "the page has lost its examples");
     let proof = golden.join("proof-node-c.json");
-    let ran = run(omnigate(&golden, &["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json"]));
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let proof = ["epoch", "verify", proof.to_str().unwrap(), "--run", "run.json", "--nodes", "nodes"];
+    let ran = run(omnigate(&golden, &proof));
+    assert!(ran.code == Some(0) && ran.out.contains(", attested to by b3:"), "{}{}", ran.out, ran.err);
     let ran = run(omnigate(&golden, &["epoch", "verify", ".", "--policy-key", KEY, "--nodes", "nodes"]));
     assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
 }

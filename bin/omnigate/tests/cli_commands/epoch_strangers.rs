@@ -18,6 +18,8 @@ use crate::{
 const NODE: u8 = 1;
 const AUTHORITY: u8 = 9;
 const STRANGER: u8 = 201;
+/// Is trusted as well, and has not signed the policy of the bundle.
+const SECOND_AUTHORITY: u8 = 10;
 
 /// Epoch 7 in `bundle`, in which ada earns 700 and the actor with key 77 earns 300.
 struct Fixture {
@@ -59,11 +61,9 @@ impl Fixture {
     }
 
     fn verify(&self) -> Ran {
-        let authority = key(AUTHORITY).public_key().to_string();
-        run(omnigate(
-            self.dir.path(),
-            &["epoch", "verify", "bundle", "--nodes", "nodes", "--policy-key", &authority],
-        ))
+        let [first, second] = [AUTHORITY, SECOND_AUTHORITY].map(|seed| key(seed).public_key().to_string());
+        let known = ["--nodes", "nodes", "--policy-key", &first, "--policy-key", &second];
+        run(omnigate(self.dir.path(), &[&["epoch", "verify", "bundle"][..], &known].concat()))
     }
 
     #[track_caller]
@@ -110,6 +110,7 @@ fn an_objection_is_shown_if_its_signer_may_object() {
         (77, own.as_str(), true),
         (NODE, "ada", true),
         (AUTHORITY, "ada", true),
+        (SECOND_AUTHORITY, "ada", true),
         (77, "ada", false),
         (STRANGER, own.as_str(), false),
     ] {

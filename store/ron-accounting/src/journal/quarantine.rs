@@ -70,6 +70,7 @@ impl Journal {
         };
         let corrected = match to {
             Some(to) => {
+                self.first_unsealed.set(self.first_unsealed.get().min(to));
                 let sql = "UPDATE usage SET epoch = ?, boot = ? WHERE epoch = ? AND boot = ?";
                 Corrected::Moved(transaction.execute(sql, params![to, next.0, from, boot.0])? as u64)
             }
@@ -91,7 +92,8 @@ impl Journal {
     /// # Errors
     /// [`JournalError`].
     pub fn quarantined_rows(&self) -> Result<u64, JournalError> {
-        let mut count = self.connection.prepare_cached("SELECT count(*) FROM quarantined WHERE units > 0")?;
+        let mut count =
+            self.connection.prepare_cached("SELECT count(*) FROM quarantined WHERE units > booked")?;
         Ok(count.query_row((), |row| row.get(0))?)
     }
 
@@ -101,7 +103,7 @@ impl Journal {
     /// [`JournalError`].
     pub fn quarantined(&self, limit: u32) -> Result<Vec<Quarantined>, JournalError> {
         let mut find = self.connection.prepare_cached(
-            "SELECT epoch, actor, metric, sum(units), min(reason) FROM quarantined WHERE units > 0
+            "SELECT epoch, actor, metric, sum(units - booked), min(reason) FROM quarantined WHERE units > booked
              GROUP BY epoch, actor, metric ORDER BY epoch, actor, metric LIMIT ?",
         )?;
         let mut rows = find.query([limit])?;
@@ -125,10 +127,13 @@ impl Journal {
         if document(&transaction, epoch)?.is_some() {
             return Ok(None);
         }
+        self.first_unsealed.set(self.first_unsealed.get().min(epoch));
         let put = "INSERT INTO usage (epoch, actor, metric, boot, units)
-                   SELECT ?, actor, metric, ?, sum(units) FROM quarantined WHERE units > 0 GROUP BY actor, metric";
+                   SELECT ?, actor, metric, ?, sum(units - booked) FROM quarantined WHERE units > booked
+                   GROUP BY actor, metric";
         transaction.execute(put, params![epoch, boot.0])?;
-        let rows = transaction.execute("DELETE FROM quarantined", ())?;
+        // Not deleted: a process that still counts in the same epoch writes its sums again, with what is booked in them.
+        let rows = transaction.execute("UPDATE quarantined SET booked = units WHERE units > booked", ())?;
         transaction.commit()?;
         Ok(Some(rows as u64))
     }
@@ -181,6 +186,38 @@ mod tests {
         assert_eq!(journal.book_quarantined(7, NEXT).unwrap(), None, "a sealed epoch takes nothing");
         assert_eq!(journal.book_quarantined(8, NEXT).unwrap(), Some(1));
         assert_eq!((units(&journal, 8), journal.quarantined_rows().unwrap()), (4, 0));
+        assert_eq!(journal.book(BOOT, &[page(7, 12)]).unwrap(), 1);
+        assert_eq!(quarantined(&journal), [(7, 3, "late".to_owned())], "without what is booked in 8");
+        assert_eq!(journal.book_quarantined(9, BootId([3; 16])).unwrap(), Some(1));
+        assert_eq!((units(&journal, 8), units(&journal, 9)), (4, 3));
+    }
+
+    #[test]
+    fn every_epoch_with_usage_is_found_until_it_is_sealed_whenever_it_is_written() {
+        let mut journal = journal();
+        let pages: Vec<_> = (1..=70).map(|epoch| page(epoch, 1)).collect();
+        journal.book(BOOT, &pages).unwrap();
+        assert_eq!(journal.unsealed(100).unwrap(), (1..=64).collect::<Vec<_>>());
+        (1..=64).filter(|epoch| *epoch != 40).for_each(|epoch| seal(&mut journal, epoch));
+        assert_eq!(journal.unsealed(100).unwrap(), [40, 65, 66, 67, 68, 69, 70]);
+        [40, 65, 66, 67, 68, 69, 70].into_iter().for_each(|epoch| seal(&mut journal, epoch));
+        assert_eq!(journal.unsealed(100).unwrap(), [0_u64; 0]);
+        journal.book(BOOT, &[page(80, 1), page(100, 1)]).unwrap();
+        assert_eq!(
+            journal.unsealed(100).unwrap(),
+            [80],
+            "a page of before is written late, and 100 is not over"
+        );
+        seal(&mut journal, 80);
+        assert_eq!(journal.unsealed(100).unwrap(), [0_u64; 0]);
+        journal.correct((BOOT, NEXT), Correction { from: 100, to: Some(90) }).unwrap();
+        assert_eq!(journal.unsealed(100).unwrap(), [90], "the clock was ahead");
+        seal(&mut journal, 90);
+        journal.book(BOOT, &[page(90, 9)]).unwrap();
+        assert_eq!(journal.book_quarantined(85, BOOT).unwrap(), Some(1));
+        assert_eq!(journal.unsealed(100).unwrap(), [85]);
+        // What another process writes now is of the present, or of an epoch that has just ended.
+        assert_eq!(journal.unsealed(102).unwrap(), [85]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::JournalError;
 
 /// The version of what follows.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// How long another process may hold the file: a successor and its predecessor write to the same one.
 const BUSY: Duration = Duration::from_secs(5);
@@ -46,6 +46,12 @@ const QUARANTINE: &str = "
     PRAGMA user_version = 2;
 ";
 
+/// From version 2 to version 3: how much of what is quarantined is booked in another epoch.
+const BOOKED: &str = "
+    ALTER TABLE quarantined ADD COLUMN booked INTEGER NOT NULL DEFAULT 0;
+    PRAGMA user_version = 3;
+";
+
 /// Makes the tables if there are none, and sees to it that the epochs are those that the file was begun with.
 pub(super) fn prepare(
     mut connection: Connection,
@@ -58,8 +64,9 @@ pub(super) fn prepare(
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match transaction.query_row("PRAGMA user_version", (), |row| row.get(0))? {
-        0 => transaction.execute_batch(&[SCHEMA, QUARANTINE].concat())?,
-        1 => transaction.execute_batch(QUARANTINE)?,
+        0 => transaction.execute_batch(&[SCHEMA, QUARANTINE, BOOKED].concat())?,
+        1 => transaction.execute_batch(&[QUARANTINE, BOOKED].concat())?,
+        2 => transaction.execute_batch(BOOKED)?,
         VERSION => {}
         other => {
             return Err(JournalError::Damaged(format!("it is of version {other}, later than this program")));

@@ -18,9 +18,7 @@ pub(super) struct Connection {
 
 /// The same address, with bounds on how long it is waited for.
 pub(super) fn bounded(mut server: PostgresServer) -> PostgresServer {
-    let settings = server.settings();
-    settings.connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(2 * STATEMENT_TIMEOUT);
-    settings.application_name("omnigate-ledger");
+    server.give_up_after(CONNECT_TIMEOUT).application_name("omnigate-ledger");
     server
 }
 

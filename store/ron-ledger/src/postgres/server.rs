@@ -3,7 +3,7 @@
 //! `sslmode` and `sslrootcert` mean what they mean to PostgreSQL's own programs, with one difference: where `sslmode` is
 //! not given and the server is another machine, TLS is required.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use postgres::{
     Client, Config,
@@ -12,6 +12,9 @@ use postgres::{
 use zeroize::Zeroizing;
 
 use super::tls::{Connector, Trust};
+
+/// Probes of an idle connection without an answer, after which its other end is gone.
+const KEEPALIVE_RETRIES: u32 = 3;
 
 /// The address of a server with everything that a connection needs.
 #[derive(Clone)]
@@ -99,9 +102,12 @@ impl PostgresServer {
         Options::take_from(address).root
     }
 
-    /// The other settings of a connection.
-    pub fn settings(&mut self) -> &mut Config {
-        &mut self.config
+    /// Bounds the wait for a server that is not there: an attempt to connect takes at most `timeout`, and a connection whose other
+    /// end is gone without a word ends after about twice as long. Returns the other settings of a connection.
+    pub fn give_up_after(&mut self, timeout: Duration) -> &mut Config {
+        let interval = (timeout / KEEPALIVE_RETRIES).max(Duration::from_secs(1));
+        let config = self.config.connect_timeout(timeout).tcp_user_timeout(2 * timeout);
+        config.keepalives_idle(timeout).keepalives_interval(interval).keepalives_retries(KEEPALIVE_RETRIES)
     }
 
     /// Connects. Blocking.

@@ -22,7 +22,7 @@ pub(super) async fn of_actor(shared: &Shared, actor: &str, page: Page) -> Answer
     let (artifacts, store, name) = (shared.artifacts.clone(), shared.store.clone(), actor.to_string());
     let look = move || epochs_of(&store, &artifacts, &name, page);
     let deadline = shared.clock.within(shared.windows.duration() / 2);
-    let looked = shared.scope.blocking().run("find an actor's lines", look);
+    let looked = shared.call("find an actor's lines", look);
     let (epochs, next) = shared.scope.by("compute", deadline, looked).await???;
     let said = json!({ "actor": actor.as_str(), "epochs": epochs, "next": next });
     Ok(answer::document(StatusCode::OK, &said))
@@ -67,7 +67,7 @@ pub(super) async fn beginning_with(shared: &Shared, epoch: u64, prefix: &str) ->
         if is_stale { Ok(Vec::new()) } else { search(&artifacts, epoch, &wanted, &last, MAX_FOUND) }
     };
     let deadline = shared.clock.within(shared.windows.duration() / 2);
-    let looked = shared.scope.blocking().run("search an epoch", look);
+    let looked = shared.call("search an epoch", look);
     let lines = shared.scope.by("compute", deadline, looked).await???;
     let said = json!({ "epoch": epoch, "prefix": prefix, "lines": lines });
     Ok(answer::document(StatusCode::OK, &said))
@@ -84,7 +84,7 @@ pub(super) async fn has_line(shared: &Shared, epoch: u64, actor: &ActorId) -> Re
         }
         Ok(!search(&artifacts, epoch, &name, &name, 1)?.is_empty())
     };
-    shared.scope.blocking().run("find an actor's line", look).await?
+    shared.call_in_time("find an actor's line", look).await
 }
 
 /// The lines of actors from one name to another, at most so many. Lines are in the order of actors.

@@ -324,7 +324,7 @@ impl Handler {
         let proven = self
             .shared
             .scope
-            .by("compute", deadline, self.shared.scope.blocking().run("prove", prove))
+            .by("compute", deadline, self.shared.compute_for_request("prove", prove))
             .await?;
         let (run, proof) = proven.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
         self.shared.registry.keep(epoch, run);
@@ -371,7 +371,7 @@ impl Handler {
                 }
             };
             let deadline = shared.clock.within(shared.windows.duration() / 2);
-            let write = shared.scope.blocking().run("write files again", write);
+            let write = shared.compute_for_request("write files again", write);
             let written = shared.scope.by("compute", deadline, write).await?;
             written.map_err(|error| Refusal::from(Fault::from(error)))?.map_err(refused)?;
         }

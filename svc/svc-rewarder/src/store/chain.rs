@@ -265,7 +265,7 @@ impl EpochStore {
     /// [`StoreError`].
     pub fn release(&self, epoch: u64, order: &str) -> Result<Changed, StoreError> {
         let change = "UPDATE rewarder_epochs SET orders = coalesce(orders, '') || $1, reason = NULL,
-                 state = CASE WHEN commitment IS NULL THEN $2 WHEN posted = 0 AND emitted IS NULL THEN $3 ELSE $4 END
+                 state = CASE WHEN commitment IS NULL THEN $2 WHEN posted = 0 AND coalesce(emitted, 2) = 2 THEN $3 ELSE $4 END
              WHERE epoch = $5 AND state = $6 AND retired_at IS NULL";
         let [sealed, computed, emitting, quarantined] =
             [State::Sealed, State::Computed, State::Emitting, State::Quarantined].map(Value::text);

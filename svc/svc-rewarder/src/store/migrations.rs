@@ -51,7 +51,7 @@ const MIGRATIONS: [&str; 6] = [
     "ALTER TABLE rewarder_disputes ADD COLUMN room TEXT;
     ALTER TABLE rewarder_disputes ADD COLUMN author TEXT;
     CREATE INDEX IF NOT EXISTS rewarder_snapshots_by_object ON rewarder_snapshots (object);",
-    // Whether paying an epoch has begun: 1, or nothing.
+    // Whether paying an epoch has begun: 1; or the ledger may know its run, because one that follows it is paid: 2.
     "ALTER TABLE rewarder_epochs ADD COLUMN emitted BIGINT;",
 ];
 

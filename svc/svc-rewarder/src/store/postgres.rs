@@ -48,8 +48,8 @@ impl Postgres {
         let mut server =
             PostgresServer::parse(url).map_err(|error| StoreError::Refused(error.to_string()))?;
         let millis = timeout.as_millis();
-        let settings = server.settings();
-        settings.connect_timeout(timeout).application_name("omnigate rewarder");
+        let settings = server.give_up_after(timeout);
+        settings.application_name("omnigate rewarder");
         settings.options(&format!(
             "-c statement_timeout={millis} -c lock_timeout={millis} -c search_path={SCHEMA}"
         ));

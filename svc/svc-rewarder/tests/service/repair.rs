@@ -2,8 +2,8 @@
 //! wrong is corrected, and every step is signed and published.
 
 use rewards::{
-    Action, Amount, Correction, Digest, Dispute, Epoch, ExclusionNotice, Int, PayeeEntry, Payees, PolicyId,
-    RunName, SignedCorrection, SignedOrder, SignedPayees,
+    Action, Amount, Correction, Digest, Dispute, Epoch, ExclusionNotice, Int, Order, PayeeEntry, Payees,
+    PolicyId, RunName, SignedCorrection, SignedOrder, SignedPayees,
 };
 use ron_accounting::SigningKey;
 
@@ -55,6 +55,49 @@ fn a_held_epoch_goes_on_where_it_was_and_an_order_is_carried_out_once() {
         assert_eq!(stage.submit_order(5, order), 200, "it was carried out before");
     }
     assert_eq!(stage.running.get("/rewarder/epochs/5").json()["state"], "settled");
+    eventually("readiness says so", || !stage.running.standing().contains("quarantine"));
+}
+
+#[test]
+fn a_published_order_is_not_carried_out_again_with_other_signatures() {
+    let stage = Stage::new(0, 0);
+    stage.give(5, 0, &[("alice", 1)]);
+    stage.compute(5, "computed");
+    let release = stage.order(5, Action::Release);
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Hold)), 202);
+    assert_eq!(stage.submit_order(5, &release), 202);
+    let again =
+        Order { epoch: Epoch::new(5).unwrap(), action: Action::Hold, reason: "wrong again".to_owned() };
+    let again = SignedOrder::unsigned(again).signed_by(&stage.running.signer);
+    assert_eq!(stage.submit_order(5, &again.to_bytes()), 202);
+    let stranger = SigningKey::generate().unwrap();
+    let replayed = SignedOrder::read(&release).unwrap().signed_by(&stranger);
+    assert_eq!(stage.submit_order(5, &replayed.to_bytes()), 200, "it was carried out before");
+    let epoch = stage.running.get("/rewarder/epochs/5").json();
+    assert_eq!((&epoch["state"], &epoch["reason"]), (&"quarantined".into(), &"held: wrong again".into()));
+}
+
+#[test]
+fn an_objection_to_a_run_that_was_taken_back_is_not_published_with_the_next() {
+    let stage = Stage::new(0, 0);
+    stage.give(5, 0, &[("alice", 1)]);
+    stage.give(5, 1, &[("bob", 3)]);
+    let before = stage.compute(5, "computed").name();
+    let submit = |run: RunName| {
+        let dispute = Dispute::of(run, actor("alice"), "bob was not there", &stage.nodes[0]).unwrap();
+        let answer = stage.running.ask("POST", "/rewarder/epochs/5/disputes", &[], &dispute.to_bytes());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        rewards::bundle::dispute_file(dispute.hash())
+    };
+    let old = submit(before);
+    let node = actor(&stage.nodes[1].node().to_string());
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Hold)), 202);
+    assert_eq!(stage.submit_order(5, &stage.order(5, Action::Exclude(node))), 202);
+    stage.running.wait_for(Some(5), "computed");
+    let new = submit(stage.manifest(5).name());
+    assert_eq!((stage.file(5, &old).0, stage.file(5, &new).0), (404, 200), "each belongs to its run");
+    let listed = stage.running.get("/rewarder/epochs/5/disputes").json();
+    assert_eq!(listed["disputes"].as_array().map(Vec::len), Some(2), "both are kept");
 }
 
 #[test]

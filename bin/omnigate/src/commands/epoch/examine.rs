@@ -54,7 +54,7 @@ pub(super) fn examine(folder: &Folder, trust: &Trust, threads: usize) -> Result<
     let mut lines = LineCheck::new(&run);
     folder.lines(bundle::ALLOCATIONS, |line| lines.line(line))?;
     lines.finish().map_err(Failure::failed)?;
-    let attested = attested(folder, &run, trust)?;
+    let attested = attested(folder, run.manifest().name(), trust)?;
     let (excluded, parked) = (excluded(folder, &run, trust)?, parked(folder, &run)?);
     let orders = orders(folder, &run, trust)?;
     let disputes = disputes(folder, &run, &judged.keys, trust)?;

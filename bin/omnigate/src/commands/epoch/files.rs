@@ -18,8 +18,8 @@ use ron_kernel::files::open_regular;
 use super::plain::plain;
 use crate::failure::Failure;
 
-/// The most bytes of a document that is read whole.
-const MAX_DOCUMENT: u64 = 16 << 20;
+/// The most bytes of a document that is read whole: as many as a rewarder takes of a registry of payees at most.
+const MAX_DOCUMENT: u64 = 64 << 20;
 
 /// The most bytes of a line. Even 64 metrics with the longest names and numbers take half of it.
 const MAX_LINE: u64 = 16 << 10;

@@ -32,7 +32,7 @@ fn order(line: &[u8], run: &Run, trust: &Trust) -> Result<Order, String> {
 }
 
 /// The objections that the bundle has, by those who may object: the actor itself, a node that counts, and whoever signs
-/// policies, which is one of `policy_keys`.
+/// policies, which is one of `policy_keys` or a trusted key that has not signed this one.
 pub(super) fn disputes(
     folder: &Folder,
     run: &Run,
@@ -46,7 +46,7 @@ pub(super) fn disputes(
         let id = node.to_string();
         let counts = run.inputs().snapshots().iter().any(|snapshot| snapshot.node.as_str() == id);
         let may = dispute.actor.as_str() == id || counts || trust.has_node(&node);
-        if !may && !policy_keys.contains(&dispute.key) {
+        if !may && !policy_keys.contains(&dispute.key) && !trust.policy_keys.contains(&dispute.key) {
             return Err(Failure::failed(format!("{name}: {} may not object to this run", dispute.key)));
         }
         disputes.push(dispute);

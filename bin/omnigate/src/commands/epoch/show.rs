@@ -22,14 +22,7 @@ pub(super) fn text(verified: &Verified, explained: &[(&str, Option<Explanation<'
     let payees = run.allocations().filter(|allocation| allocation.payout.minor() > 0).count();
     let mut out = format!("epoch {}: {}\n", run.epoch(), verdict(verified));
     out += &format!("  {:<11} {:<12} {}\n", "proved", "calculation", calculation(run));
-    for Finding { check, proved, required, detail } in &verified.findings {
-        let state = match (proved, required) {
-            (true, _) => "proved",
-            (false, true) => "NOT PROVED",
-            (false, false) => "not proved",
-        };
-        out += &format!("  {state:<11} {:<12} {detail}\n", check.name());
-    }
+    verified.findings.iter().for_each(|finding| out += &finding_line(finding));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<13} {value}");
     };
@@ -152,13 +145,9 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
     let texts = |keys: &[rewards::PublicKey]| -> Vec<_> { keys.iter().map(ToString::to_string).collect() };
     let examined = &verified.examined;
     let manifest = examined.run.manifest();
-    let finding = |found: &Finding| {
-        json!({ "check": found.check.name(), "proved": found.proved, "required": found.required,
-            "detail": found.detail })
-    };
     json!({
         "verified": verified.missing().next().is_none(),
-        "checks": verified.findings.iter().map(finding).collect::<Vec<_>>(),
+        "checks": verified.findings.iter().map(finding_json).collect::<Vec<_>>(),
         "epoch": manifest.epoch.number(),
         "policy": { "id": manifest.policy_id.as_str(), "version": manifest.policy_version.get(),
             "signed_by": texts(&examined.judged.keys), "trusted": verified.is_proved(Check::Policy) },
@@ -186,6 +175,11 @@ pub(super) fn json(verified: &Verified, explained: &[(&str, Option<Explanation<'
             "reason": dispute.reason, "key": dispute.key.to_string() })).collect::<Vec<_>>(),
         "actors": explained.iter().map(explanation_json).collect::<Vec<_>>(),
     })
+}
+
+fn finding_json(found: &Finding) -> Value {
+    json!({ "check": found.check.name(), "proved": found.proved, "required": found.required,
+        "detail": found.detail })
 }
 
 fn linked_json(linked: &Linked) -> Value {
@@ -222,23 +216,30 @@ fn explanation_json((actor, explanation): &(&str, Option<Explanation<'_>>)) -> V
     })
 }
 
-/// What a proof proves. Whether the run is the one that was published is known if its commitment was named.
-pub(super) fn proof(proof: &Proof, manifest: &Manifest, is_published: bool) -> String {
+/// One check in a line: whether it is proved, and by what.
+fn finding_line(Finding { check, proved, required, detail }: &Finding) -> String {
+    let state = match (proved, required) {
+        (true, _) => "proved",
+        (false, true) => "NOT PROVED",
+        (false, false) => "not proved",
+    };
+    format!("  {state:<11} {:<12} {detail}\n", check.name())
+}
+
+/// What a proof proves, and whether the run is the one that was published.
+pub(super) fn proof(proof: &Proof, manifest: &Manifest, published: &Finding) -> String {
     let (allocation, line) = (&proof.allocation, proof.index.get() + 1);
     let paid = format!("{} is paid {} ({})", allocation.actor, allocation.payout, allocation.rule.name());
     let (lines, epoch, pool) = (proof.lines.get(), proof.epoch, manifest.pool);
-    let published =
-        if is_published { "which you named" } else { "if that is the one that was published: --commitment" };
-    format!(
-        "{paid}: line {line} of {lines} of epoch {epoch}, whose pool is {pool}\n  run {}, {published}\n",
-        proof.commitment
-    )
+    let said = format!("{paid}: line {line} of {lines} of epoch {epoch}, whose pool is {pool}\n");
+    said + &finding_line(published)
 }
 
 /// Formats a proof as JSON.
-pub(super) fn proof_json(proof: &Proof) -> Value {
+pub(super) fn proof_json(proof: &Proof, published: &Finding) -> Value {
     json!({
-        "verified": true, "epoch": proof.epoch.number(), "actor": proof.allocation.actor.as_str(),
-        "payout": proof.allocation.payout.to_string(), "commitment": proof.commitment.to_string(),
+        "verified": published.proved || !published.required, "epoch": proof.epoch.number(),
+        "actor": proof.allocation.actor.as_str(), "payout": proof.allocation.payout.to_string(),
+        "commitment": proof.commitment.to_string(), "checks": [finding_json(published)],
     })
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use rewards::{Manifest, Proof, QuarantineNotice, Run, bundle};
+use rewards::{Digest, Manifest, Proof, QuarantineNotice, bundle};
 use ron_kernel::ExitCode;
 
 use super::{
     VerifyArgs,
-    attested::Attested,
+    attested::{Attested, attested},
     chain,
     examine::{Examined, examine},
     files::{self, Folder},
@@ -53,7 +53,7 @@ impl Verified {
 /// Checks a bundle or a proof, and says what came of it.
 pub(super) fn run(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     if !args.bundle.is_dir() {
-        return proof(args).map(|()| ExitCode::Clean);
+        return proof(args);
     }
     let verified = bundle(args)?;
     let explained = args.actor.iter().map(|actor| (actor.as_str(), verified.examined.run.explain(actor)));
@@ -84,7 +84,7 @@ fn bundle(args: &VerifyArgs) -> Result<Verified, Failure> {
         threads,
     };
     let followed = search.follow(&examined.run)?;
-    let published = published(&examined.run, &examined.attested, &trust)?;
+    let published = published(examined.run.commitment(), &examined.attested, &trust)?;
     let settled = settled(&args.trust, &examined.run)?;
     let found = examined.made_of(&trust).into_iter().chain([
         (Check::Commitment, published),
@@ -115,8 +115,7 @@ pub(super) fn not_quarantined(folder: &Folder) -> Result<(), Failure> {
     )))
 }
 
-fn published(run: &Run, attested: &Attested, trust: &Trust) -> Result<(bool, String), Failure> {
-    let commitment = run.commitment();
+fn published(commitment: Digest, attested: &Attested, trust: &Trust) -> Result<(bool, String), Failure> {
     if let Some(named) = trust.commitment
         && named != commitment
     {
@@ -149,8 +148,9 @@ fn paid(settled: Settled) -> (bool, String) {
     }
 }
 
-/// A proof stands by itself once somebody says which run it is about.
-fn proof(args: &VerifyArgs) -> Result<(), Failure> {
+/// Checks a proof. Anyone can invent a run and prove a line of it, so the run has to be known from elsewhere: by its
+/// commitment, or by the word of a trusted node beside `run.json`.
+fn proof(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let shown = args.bundle.display();
     if !args.bundle.exists() {
         return Err(Failure::failed(format!("there is no {shown}")).help(
@@ -161,19 +161,31 @@ fn proof(args: &VerifyArgs) -> Result<(), Failure> {
         Failure::bad_config(format!("{shown} is not a folder, and a proof needs --run"))
             .help("name the run.json that the proof is about: `--run run.json`")
     })?;
+    let trust = Trust::read(&args.trust)?;
     let proof = Proof::read(&files::read(&args.bundle)?);
     let proof = proof.map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
     let manifest = manifest(run)?;
     proof.check(&manifest).map_err(|error| Failure::failed(format!("{shown}: {error}")))?;
-    let named = args.trust.commitment;
-    if let Some(named) = named.filter(|named| *named != manifest.commitment()) {
-        let message = format!("{}: the commitment is {}, not {named}", run.display(), manifest.commitment());
-        return Err(Failure::failed(message));
-    }
-    if args.json {
-        return print(&pretty(&show::proof_json(&proof)));
-    }
-    print(&show::proof(&proof, &manifest, named.is_some()))
+    let about = |failure: Failure| failure.about(format_args!("{}", run.display()));
+    let attested = beside(run)
+        .map_or_else(|| Ok(Attested::default()), |folder| attested(&folder, manifest.name(), &trust));
+    let (proved, detail) =
+        published(manifest.commitment(), &attested.map_err(about)?, &trust).map_err(about)?;
+    let required = args.require.as_ref().is_none_or(|required| required.includes(Check::Commitment));
+    let finding = Finding { check: Check::Commitment, proved, required, detail };
+    print(&if args.json {
+        pretty(&show::proof_json(&proof, &finding))
+    } else {
+        show::proof(&proof, &manifest, &finding)
+    })?;
+    Ok(if proved || !required { ExitCode::Clean } else { ExitCode::Failed })
+}
+
+/// The folder that a file is in; `None` if that is no folder, as for a pipe.
+fn beside(file: &Path) -> Option<Folder> {
+    let folder = file.parent()?;
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    Folder::open(folder).ok()
 }
 
 fn manifest(path: &Path) -> Result<Manifest, Failure> {
