@@ -24,13 +24,13 @@ pub enum Reply {
     Simple(String),
     /// An error; its first word says which.
     Error(String),
-    /// A number.
+    /// A signed number, such as a count.
     Integer(i64),
     /// A string of bytes.
     Bulk(Vec<u8>),
-    /// No value.
+    /// The answer that there is no value.
     Null,
-    /// Several replies.
+    /// An array of replies, in order.
     Array(Vec<Reply>),
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Fleet {
     cut_off: Counter,
 }
 
-/// Where limits are counted.
+/// Says where limits are counted: here, or in a store that gateways share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits(Option<Arc<Fleet>>);
 

@@ -85,7 +85,7 @@ pub(super) fn run<S: Service>(
             };
             if !proxied && tls.is_none() {
                 let conn = Arc::new(Conn::new(described(peer)));
-                return serve_counted(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
+                return serve(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
             }
             let greeted = Greeted { stream, peer, proxied, tls, limits };
             Box::pin(serve_greeted(&server, greeted, described, &mut permit)).await
@@ -133,7 +133,7 @@ async fn serve_greeted<S: Service>(
     }
     let info = described(peer);
     match tls {
-        None => serve_counted(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
+        None => serve(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
         Some(tls) => run_tls(server, &tls, Rewound { ahead, stream }, info, limits, permit).await,
     }
 }
@@ -173,7 +173,7 @@ async fn run_tls<S: Service>(
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
             let conn = Arc::new(Conn::new(info));
-            return serve_counted(server, stream, Bytes::new(), conn, h2, limits, permit).await;
+            return serve(server, stream, Bytes::new(), conn, h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(HandshakeError::Challenge)) => {
@@ -194,31 +194,8 @@ fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
     }
 }
 
-/// Serves HTTP on a stream whose handshakes are done, and counts a client that asks for nothing.
-fn serve_counted<'a, IO, S>(
-    server: &'a Shared<S>,
-    io: IO,
-    ahead: Bytes,
-    conn: Arc<Conn<S::PerConn>>,
-    agreed_h2: bool,
-    limits: Arc<HttpLimits>,
-    permit: &'a mut ConnPermit,
-) -> impl Future<Output = End> + Send + 'a
-where
-    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
-    S: Service,
-{
-    let served = serve(server, io, ahead, Arc::clone(&conn), agreed_h2, limits, permit);
-    async move {
-        let end = served.await;
-        if end == End::Own && !conn.has_asked() {
-            server.services[conn.core].wasted_connection(&conn);
-        }
-        end
-    }
-}
-
-/// Serves HTTP on a stream whose handshakes are done. Kept small: it is all that a parked connection holds.
+/// Serves HTTP on a stream whose handshakes are done, and counts a client that asks for nothing. Kept small: it is all that
+/// a parked connection holds.
 fn serve<'a, IO, S>(
     server: &'a Shared<S>,
     mut io: IO,
@@ -235,6 +212,7 @@ where
     let last_request_at = limits.last_request_at(server.scope.clock().now(), fastrand::u64(..));
     // A client that connects and says nothing gets as long as a head may take; later waits are idle ones.
     let mut fresh = true;
+    let client = Arc::clone(&conn);
     async move {
         let last: Pin<Box<dyn Future<Output = End> + Send + 'a>> = loop {
             if ahead.is_empty() {
@@ -263,7 +241,11 @@ where
             server.services[conn.core].parks(&conn);
             fresh = false;
         };
-        last.await
+        let end = last.await;
+        if end == End::Own && !client.has_asked() {
+            server.services[client.core].wasted_connection(&client);
+        }
+        end
     }
 }
 
