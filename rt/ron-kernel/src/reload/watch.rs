@@ -337,7 +337,7 @@ mod tests {
         std::fs::write(&file, "new").unwrap();
         let is_told = async {
             while changed.count() == before {
-                changed.happened.notified().await
+                changed.happened.notified().await;
             }
         };
         tokio::time::timeout(Duration::from_secs(30), is_told).await.unwrap();

@@ -93,9 +93,9 @@ impl Fields {
         let codings = headers.get_all(header::CONTENT_ENCODING);
         let is_coded = codings.iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         let passes = |name: &HeaderName| {
-            !ends_here(name)
-                && !(is_coded && is_hash(name))
-                && !named.iter().any(|named| name.as_str().as_bytes().eq_ignore_ascii_case(named))
+            let is_named = named.iter().any(|named| name.as_str().as_bytes().eq_ignore_ascii_case(named));
+            let is_of_other_bytes = is_coded && is_hash(name);
+            !(is_named || is_of_other_bytes || ends_here(name))
         };
         let fields = headers.iter().filter(|(name, _)| passes(name));
         Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
