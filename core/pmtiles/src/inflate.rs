@@ -44,7 +44,7 @@ pub(crate) fn inflate(bytes: &[u8], coding: Coding, max: u64) -> Result<Vec<u8>,
 impl From<DecodeError> for DirectoryError {
     fn from(error: DecodeError) -> Self {
         match error {
-            DecodeError::Cap | DecodeError::Ratio => Self::TooLarge,
+            DecodeError::Cap | DecodeError::Ratio | DecodeError::Parts => Self::TooLarge,
             DecodeError::Malformed | DecodeError::Trailing | DecodeError::Truncated => Self::Coding,
         }
     }
