@@ -85,7 +85,7 @@ pub(super) fn run<S: Service>(
             };
             if !proxied && tls.is_none() {
                 let conn = Arc::new(Conn::new(described(peer)));
-                return serve_counted(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
+                return serve(&server, stream, Bytes::new(), conn, false, limits, &mut permit).await;
             }
             let greeted = Greeted { stream, peer, proxied, tls, limits };
             Box::pin(serve_greeted(&server, greeted, described, &mut permit)).await
@@ -133,7 +133,7 @@ async fn serve_greeted<S: Service>(
     }
     let info = described(peer);
     match tls {
-        None => serve_counted(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
+        None => serve(server, stream, ahead, Arc::new(Conn::new(info)), false, limits, permit).await,
         Some(tls) => run_tls(server, &tls, Rewound { ahead, stream }, info, limits, permit).await,
     }
 }
@@ -173,7 +173,7 @@ async fn run_tls<S: Service>(
             let h2 = stream.alpn() == Some(b"h2");
             info.tls = Some(tls_info(&stream));
             let conn = Arc::new(Conn::new(info));
-            return serve_counted(server, stream, Bytes::new(), conn, h2, limits, permit).await;
+            return serve(server, stream, Bytes::new(), conn, h2, limits, permit).await;
         }
         Some(Err(HandshakeError::Timeout { .. })) => server.count_timeout("handshake"),
         Some(Err(HandshakeError::Challenge)) => {
@@ -194,31 +194,7 @@ fn tls_info<IO>(stream: &TlsStream<IO>) -> TlsInfo {
     }
 }
 
-/// Serves HTTP on a stream whose handshakes are done, and counts a client that asks for nothing.
-fn serve_counted<'a, IO, S>(
-    server: &'a Shared<S>,
-    io: IO,
-    ahead: Bytes,
-    conn: Arc<Conn<S::PerConn>>,
-    agreed_h2: bool,
-    limits: Arc<HttpLimits>,
-    permit: &'a mut ConnPermit,
-) -> impl Future<Output = End> + Send + 'a
-where
-    IO: AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
-    S: Service,
-{
-    let served = serve(server, io, ahead, Arc::clone(&conn), agreed_h2, limits, permit);
-    async move {
-        let end = served.await;
-        if end == End::Own && !conn.has_asked() {
-            server.services[conn.core].wasted_connection(&conn);
-        }
-        end
-    }
-}
-
-/// Serves HTTP on a stream whose handshakes are done. Kept small: it is all that a parked connection holds.
+/// Serves HTTP on a stream whose handshakes are done, and counts a client that asks for nothing. Kept small: it is all that a parked connection holds.
 fn serve<'a, IO, S>(
     server: &'a Shared<S>,
     mut io: IO,
@@ -248,9 +224,11 @@ where
             }
             match Box::pin(protocol(server, &mut io, &mut ahead, limits.read_timeout)).await {
                 Spoken::Http1 if !agreed_h2 => {}
-                Spoken::Http1 => break Box::pin(fail(server, io, conn, Fault::Malformed)),
-                Spoken::Http2 => break Box::pin(serve_h2(server, io, ahead, conn, limits, last_request_at)),
-                Spoken::Late => break Box::pin(fail(server, io, conn, Fault::LateHead)),
+                Spoken::Http1 => break Box::pin(fail(server, io, Arc::clone(&conn), Fault::Malformed)),
+                Spoken::Http2 => {
+                    break Box::pin(serve_h2(server, io, ahead, Arc::clone(&conn), limits, last_request_at));
+                }
+                Spoken::Late => break Box::pin(fail(server, io, Arc::clone(&conn), Fault::LateHead)),
                 Spoken::Closing => break Box::pin(finish(io, false, End::NodeStops)),
             }
             let state = server.state(&conn, Protocol::Http1, &limits, last_request_at);
@@ -258,12 +236,16 @@ where
                 Ended::Parked(stream, bytes) => (io, ahead) = (stream, bytes),
                 Ended::Switched(io, ahead, tunnel) => break Box::pin(relay(server, io, ahead, tunnel)),
                 Ended::Done(io) => break Box::pin(finish_served(io, state)),
-                Ended::Failed(io, fault) => break Box::pin(fail(server, io, conn, fault)),
+                Ended::Failed(io, fault) => break Box::pin(fail(server, io, Arc::clone(&conn), fault)),
             }
             server.services[conn.core].parks(&conn);
             fresh = false;
         };
-        last.await
+        let end = last.await;
+        if end == End::Own && !conn.has_asked() {
+            server.services[conn.core].wasted_connection(&conn);
+        }
+        end
     }
 }
 
