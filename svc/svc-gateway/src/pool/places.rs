@@ -189,7 +189,8 @@ mod tests {
         drop(taken);
         drop(untaken);
         assert!(given(&mut next).is_some());
-        assert_eq!((places.state().taken, places.waiting()), (0, 0));
+        let taken = places.state().taken;
+        assert_eq!((taken, places.waiting()), (0, 0));
     }
 
     #[test]
