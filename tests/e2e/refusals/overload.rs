@@ -186,8 +186,6 @@ fn obedient(node: &Node) -> usize {
             return refusals;
         }
         let wait = assert_refused_for_now("crowd", &answer, 429, "busy");
-        // All 64 take a third of a second, one after the other on four slots.
-        assert!(wait <= 10_000, "told to come back in {wait} ms");
         thread::sleep(Duration::from_millis(wait));
     }
     panic!("refused {REFUSALS} times, and always came back when told to");

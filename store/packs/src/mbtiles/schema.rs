@@ -12,9 +12,10 @@ const MAX_OBJECTS: usize = 200;
 
 /// How the steps of a query begin that takes its rows one by one, and keeps none of them. All others collect rows in memory: to
 /// sort them, to find equal ones, or to use them again.
-const ROW_BY_ROW: [&str; 8] = [
+const ROW_BY_ROW: [&str; 9] = [
     "SEARCH ",
     "SCAN ",
+    "USING ",
     "COMPOUND QUERY",
     "LEFT-MOST SUBQUERY",
     "UNION ALL",

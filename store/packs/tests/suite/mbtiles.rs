@@ -229,12 +229,12 @@ fn metadata_that_collect_rows_or_have_no_end_are_refused() {
     };
     let all = "FROM numbers a, numbers b, numbers c";
     for (name, view) in [
-        ("a", format!("SELECT a.n AS name, b.n AS value {all} ORDER BY c.n, value LIMIT 1000")),
+        ("a", format!("SELECT a.n AS name, b.n AS value {all} ORDER BY a.n + c.n LIMIT 1000")),
         ("b", format!("SELECT DISTINCT a.n AS name, b.n AS value {all}")),
         ("c", format!("SELECT a.n AS name, max(b.n) AS value {all} GROUP BY a.n + c.n")),
         ("d", "SELECT n AS name, n AS value FROM numbers UNION SELECT -n, n FROM numbers".to_owned()),
         ("e", "SELECT n AS name, sum(n) OVER () AS value FROM numbers".to_owned()),
-        ("f", "SELECT n AS name, n AS value FROM numbers WHERE -n IN (SELECT n FROM numbers)".to_owned()),
+        ("f", "SELECT n AS name, n AS value FROM numbers WHERE -n IN (SELECT -n FROM numbers)".to_owned()),
     ] {
         let reason = metadata(name, &view);
         assert!(reason.starts_with("reading `metadata` would collect rows in memory"), "{view}: {reason}");

@@ -53,9 +53,9 @@ impl Validators {
     /// 9111, 4.3.4).
     pub(super) fn are_confirmed(&self, not_modified: &HeaderMap) -> bool {
         let ours = self.etag.as_ref().and_then(|value| ETag::parse(value.as_bytes()));
-        match not_modified.get(header::ETAG).map(|value| ETag::parse(value.as_bytes())) {
-            Some(Some(theirs)) => ours.map_or(!theirs.is_strong(), |ours| ours.weak_eq(&theirs)),
-            Some(None) => false,
+        // What is no tag says nothing: some servers send such, and date what they have.
+        match not_modified.get(header::ETAG).and_then(|value| ETag::parse(value.as_bytes())) {
+            Some(theirs) => ours.map_or(!theirs.is_strong(), |ours| ours.weak_eq(&theirs)),
             None => match (&self.last_modified, not_modified.get(header::LAST_MODIFIED)) {
                 (Some(ours), Some(theirs)) => ours == theirs,
                 _ => true,

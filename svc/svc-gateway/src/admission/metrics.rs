@@ -136,10 +136,11 @@ mod tests {
         metrics.sample(&queue, now);
         metrics.sample_inside(&inside);
         let text = scope.all_metrics().prometheus_text();
-        for (class, tokens, inflight) in
-            [(Class::Anon, 0, 2), (Class::Authed, -300, 0), (Class::Internal, 0, 0)]
-        {
-            for (name, value) in [("fq_tokens", tokens), ("fq_inflight", inflight)] {
+        let tokens = Class::ALL.map(|class| queue.class(class.index(), now).unwrap().tokens);
+        assert!(tokens[Class::Authed.index()] < tokens[Class::Anon.index()], "it had a slot: {tokens:?}");
+        for class in Class::ALL {
+            let inflight = if class == Class::Anon { 2 } else { 0 };
+            for (name, value) in [("fq_tokens", tokens[class.index()]), ("fq_inflight", inflight)] {
                 let class = class.name();
                 let line = format!("{name}{{node=\"test\",service=\"gateway\",class=\"{class}\"}} {value}\n");
                 assert!(text.contains(&line), "{line} in\n{text}");
