@@ -300,7 +300,11 @@ impl Fill {
         request: &RequestDirectives,
         client: ClientId,
     ) -> bool {
-        self.flights.is_under_way(&flight_of(url, request), client)
+        let is_under_way = self.flights.is_under_way(&flight_of(url, request), client);
+        if is_under_way {
+            self.lanes.look_again(url);
+        }
+        is_under_way
     }
 
     /// Has an object fetched without waiting for it.
@@ -394,7 +398,10 @@ impl Fill {
         held: Option<FillPlace>,
     ) -> Landing<Landed> {
         let (flight, landing) = match Flights::turn(&self.flights, &flight_of(url, request), client) {
-            Turn::Theirs(landing) => return landing,
+            Turn::Theirs(landing) => {
+                self.lanes.look_again(url);
+                return landing;
+            }
             Turn::Ours(flight, landing) => (flight, landing),
         };
         // Somebody may have landed between our look and our turn.

@@ -262,6 +262,14 @@ impl Lanes {
         }
     }
 
+    /// Another client wants what is being fetched from an origin: a job that was passed over may begin for it.
+    pub(super) fn look_again(&self, url: &OriginUrl) {
+        let all = self.all.lock();
+        if all.lanes.get(&url.rule().name).is_some_and(|lane| !lane.passed_over.is_empty()) {
+            self.wake.notify_one();
+        }
+    }
+
     /// Waits for the next job whose origin has a place; `None` once the lanes are closed.
     ///
     /// Cancel safe.
