@@ -145,6 +145,7 @@ enabled = false
 strict_boot = true
 redirect_http = "127.0.0.1:0"
 fair_queue.max_tenants = 1000
+quotas = { store = "rediss://127.0.0.1:9", store_ca_path = "other.pem" }
 cache = { max_bytes = "128MiB", disk_bytes = "1GiB", max_object_bytes = "4MiB", tenant_percent = 40 }
 
 [edge]
