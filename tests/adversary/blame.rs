@@ -42,7 +42,7 @@ fn a_client_that_asks_for_what_is_answered_503_does_not_open_the_breaker() {
 
 #[test]
 fn a_client_that_asks_for_what_takes_too_long_does_not_open_the_breaker() {
-    assert_harmless("/wait/300", "upstream.up.timeout = \"20ms\"\n");
+    assert_harmless("/wait/2000", "upstream.up.timeout = \"200ms\"\n");
 }
 
 #[test]
