@@ -10,7 +10,7 @@ use crate::support::Stalls;
 /// What a node ends with that could not finish in time.
 const TOO_SLOW: i32 = 3;
 /// How late a thread has to wake up for a second of the demo to be lost, or its drain to be late.
-const STALL: Duration = Duration::from_millis(200);
+const STALL: Duration = Duration::from_millis(50);
 
 /// What a demo says; `None` if the machine was too busy for it to drain in time.
 fn demo() -> Option<String> {
