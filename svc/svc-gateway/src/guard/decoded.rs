@@ -8,17 +8,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use bytes::{Buf, Bytes};
 use decode::{DecodeError, Decoder, STEP_INPUT, STEP_MAX};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use ron_transport::BodyError;
-use tokio::{
-    sync::{AcquireError, OwnedSemaphorePermit},
-    time::Instant,
-};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit};
 use types::Refusal;
 
 use super::{Breach, budget::Account, capped::Capped};
@@ -29,8 +25,9 @@ const PIECE_MIN: usize = 4 * 1024;
 /// What a buffer assumes a chunk to expand to; where it expands to more, the next piece has it.
 const USUAL_RATIO: usize = 4;
 
-/// After so long, other tasks of the core have their turn.
-const TURN: Duration = Duration::from_micros(500);
+/// After so many steps, other tasks of the core have their turn: some tenths of a millisecond. A bomb is refused within fewer,
+/// so that a crowd of them does not have memory all at once.
+const STEPS_OF_TURN: u32 = 16;
 
 /// The wait for the turn of one of the tenant's decoders.
 type Wait = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
@@ -47,8 +44,8 @@ pub(super) struct Decoded {
     piece: Vec<u8>,
     /// `None` unless another decoder of the tenant makes a step.
     waits: Option<Wait>,
-    /// When this one began to make steps; `None` once other tasks had their turn.
-    turn_began: Option<Instant>,
+    /// Steps that this one has made since other tasks had their turn.
+    steps: u32,
     rest: Rest,
 }
 
@@ -79,7 +76,7 @@ impl Decoded {
             chunk: Bytes::new(),
             piece: Vec::new(),
             waits: None,
-            turn_began: None,
+            steps: 0,
             rest: Rest::Data,
         })
     }
@@ -87,7 +84,7 @@ impl Decoded {
     /// Takes the next frame of the source.
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let Poll::Ready(frame) = Pin::new(&mut self.source).poll_frame(cx)? else {
-            self.turn_began = None;
+            self.steps = 0;
             return Poll::Pending;
         };
         match frame.map(Frame::into_data) {
@@ -103,9 +100,8 @@ impl Decoded {
 
     /// Ready when the decoder may make a step, with what keeps the tenant's others from it; `None` if they need not be kept.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
-        let began = *self.turn_began.get_or_insert_with(Instant::now);
-        if began.elapsed() >= TURN {
-            self.turn_began = None;
+        if self.steps >= STEPS_OF_TURN {
+            self.steps = 0;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -117,7 +113,7 @@ impl Decoded {
             }
         }
         let Some(Poll::Ready(turn)) = self.waits.as_mut().map(|waits| waits.as_mut().poll(cx)) else {
-            self.turn_began = None;
+            self.steps = 0;
             return Poll::Pending;
         };
         self.waits = None;
@@ -131,6 +127,7 @@ impl Decoded {
             let len = (self.chunk.len().min(STEP_INPUT) * USUAL_RATIO).clamp(PIECE_MIN, STEP_MAX);
             self.piece = vec![0; len];
         }
+        self.steps += 1;
         let step = self.decoder.decode(&self.chunk, &mut self.piece).map_err(|error| self.refuse(error))?;
         self.chunk.advance(step.consumed);
         self.account.reach(self.decoder.memory()).map_err(|refusal| self.breach.record(refusal))?;
