@@ -25,9 +25,12 @@ const PIECE_MIN: usize = 4 * 1024;
 /// What a buffer assumes a chunk to expand to; where it expands to more, the next piece has it.
 const USUAL_RATIO: usize = 4;
 
-/// After so many steps, other tasks of the core have their turn: some tenths of a millisecond. A bomb is refused within fewer,
-/// so that a crowd of them does not have memory all at once.
+/// After so many steps, other tasks of the core have their turn: some tenths of a millisecond.
 const STEPS_OF_TURN: u32 = 16;
+
+/// The first steps of a body wait for no other decoder. A bomb is refused within these, so that of a crowd of them each has
+/// given its memory back before the next one takes any.
+pub(super) const FREE_STEPS: u32 = 8;
 
 /// The wait for the turn of one of the tenant's decoders.
 type Wait = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
@@ -46,6 +49,8 @@ pub(super) struct Decoded {
     waits: Option<Wait>,
     /// Steps that this one has made since other tasks had their turn.
     steps: u32,
+    /// Steps that this one has made in all, as far as they matter.
+    made: u32,
     rest: Rest,
 }
 
@@ -77,6 +82,7 @@ impl Decoded {
             piece: Vec::new(),
             waits: None,
             steps: 0,
+            made: 0,
             rest: Rest::Data,
         })
     }
@@ -105,6 +111,9 @@ impl Decoded {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
+        if self.made < FREE_STEPS {
+            return Poll::Ready(None);
+        }
         let Some(turns) = self.account.turns() else { return Poll::Ready(None) };
         if self.waits.is_none() {
             match Arc::clone(turns).try_acquire_owned() {
@@ -128,6 +137,7 @@ impl Decoded {
             self.piece = vec![0; len];
         }
         self.steps += 1;
+        self.made = self.made.saturating_add(1);
         let step = self.decoder.decode(&self.chunk, &mut self.piece).map_err(|error| self.refuse(error))?;
         self.chunk.advance(step.consumed);
         self.account.reach(self.decoder.memory()).map_err(|refusal| self.breach.record(refusal))?;
