@@ -111,7 +111,7 @@ async fn a_killed_task_runs_again_and_readiness_is_content_within_a_second() {
     for restarts in 1..=3 {
         until(|| state(&scope, "worker").0 == TaskState::Running).await;
         let killed = tokio::time::Instant::now();
-        assert!(scope.supervisor().kill(SERVICE, "worker"));
+        until(|| scope.supervisor().kill(SERVICE, "worker")).await;
         wait_for(&mut events, |event| lost(event, true)).await;
         until(|| state(&scope, "worker") == (TaskState::Running, restarts)).await;
         let back = tokio::time::Instant::now();
