@@ -90,6 +90,8 @@ pub struct Journal {
     connection: Connection,
     /// Every epoch before this one in which something was used is sealed.
     first_unsealed: Cell<u64>,
+    /// What SQLite says when that was found; another process has written since if it says something else.
+    data_version: Cell<i64>,
 }
 
 /// As many epochs before the present one are looked at again and again: another process may still write to them.
@@ -113,7 +115,7 @@ impl Journal {
     }
 
     fn on(connection: Connection) -> Self {
-        Self { connection, first_unsealed: Cell::new(0) }
+        Self { connection, first_unsealed: Cell::new(0), data_version: Cell::new(0) }
     }
 
     /// The latest epoch that anything was written of; no later process begins before it.
@@ -166,6 +168,10 @@ impl Journal {
         let mut find = self
             .connection
             .prepare_cached("SELECT min(epoch) FROM usage WHERE epoch >= ?1 AND epoch < ?2")?;
+        let version = self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?;
+        if self.data_version.replace(version) != version {
+            self.first_unsealed.set(0);
+        }
         let (mut found, mut first) = (Vec::new(), self.first_unsealed.get());
         while found.len() < 64 {
             let next = find.query_row([first, present], |row| row.get::<_, Option<i64>>(0))?;
